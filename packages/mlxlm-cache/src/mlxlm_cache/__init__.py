@@ -1,0 +1,1 @@
+"""KV caches, masks and cache-aware attention for MLX, and prompt-cache files."""

@@ -1,0 +1,1 @@
+"""The names of mlx-lm, served by mlxlm."""

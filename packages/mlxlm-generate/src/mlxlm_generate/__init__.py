@@ -1,0 +1,1 @@
+"""Turn prompts into tokens, with any MLX model and any tokenizer."""

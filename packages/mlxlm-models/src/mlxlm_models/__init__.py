@@ -1,0 +1,1 @@
+"""Language-model architectures, loading, tokenizers and chat templates on MLX."""

@@ -1,0 +1,1 @@
+"""Samplers and logits processors for language models on MLX."""
