@@ -1,0 +1,58 @@
+"""What a flag accepts. Each returns a value or raises with the reason argparse shows."""
+
+import json
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+
+def boolean(text: str) -> bool:
+    """Accept true/t/false/f in any case (`--verbose false`)."""
+    truth = {"true": True, "t": True, "false": False, "f": False}.get(text.lower())
+    if truth is None:
+        raise ArgumentTypeError(f"wants true or false, not {text!r}")
+    return truth
+
+
+def integer(low: int, *, also: int | None = None) -> Callable[[str], int]:
+    """Return a type for whole numbers from `low` up, and for the one number `also`."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"wants a whole number, not {text!r}") from None
+        if value < low and value != also:
+            more = "" if also is None else f", or {also}"
+            raise ArgumentTypeError(f"has to be at least {low}{more}, but is {value}")
+        return value
+
+    return convert
+
+
+def number(low: float, high: float = math.inf) -> Callable[[str], float]:
+    """Return a type for finite numbers in [low, high]."""
+    wanted = f"at least {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ArgumentTypeError(f"wants a number, not {text!r}") from None
+        if not math.isfinite(value) or not low <= value <= high:
+            raise ArgumentTypeError(f"has to be {wanted}, but is {value:g}")
+        return value
+
+    return convert
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Accept a JSON object, such as '{"enable_thinking": false}'."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ArgumentTypeError(f"isn't JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"wants a JSON object, not {text}")
+    return value

@@ -1,0 +1,146 @@
+"""`mlx_lm.generate`: one answer to one prompt. Its text goes to stdout, all else to stderr."""
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from mlxlm_generate.defaults import GENERATION
+
+from mlxlm_cli.arguments.cache import add_cache_flags, check_cache_flags
+from mlxlm_cli.arguments.generation import add_length_flags, add_template_flags
+from mlxlm_cli.arguments.model import add_model_flags
+from mlxlm_cli.arguments.parser import Parser
+from mlxlm_cli.arguments.sampling import add_sampling_flags
+from mlxlm_cli.arguments.values import boolean, integer
+from mlxlm_cli.errors import UsageError
+from mlxlm_cli.run import run
+
+if TYPE_CHECKING:
+    from mlxlm_generate import GenerationResponse
+
+
+def main(argv: list[str] | None = None, prog: str = "mlx_lm.generate") -> int:
+    return run(build_parser(prog), execute, argv)
+
+
+def build_parser(prog: str = "mlx_lm.generate") -> Parser:
+    parser = Parser(prog, "Generate text from a prompt.")
+    add_model_flags(parser)
+    _add_prompt_flags(parser)
+    add_template_flags(parser)
+    add_length_flags(parser, max_tokens=GENERATION.cli_max_tokens)
+    add_sampling_flags(parser, seed=GENERATION.cli_seed)
+    add_cache_flags(parser)
+    parser.add_argument(
+        "--prompt-cache-file", help="a file with the cache of a prompt that this one continues"
+    )
+    parser.add_argument(
+        "--verbose",
+        type=boolean,
+        default=True,
+        help="true: also show settings, speed and memory, on stderr; false: only the text",
+    )
+    _add_coming_flags(parser)
+    return parser
+
+
+def _add_prompt_flags(parser: Parser) -> None:
+    group = parser.add_argument_group("prompt")
+    group.add_argument(
+        "--prompt",
+        "-p",
+        default=GENERATION.cli_prompt,
+        help=r"the text; \n and \t are expanded; - reads stdin",
+    )
+    group.add_argument("--prefill-response", help="how the answer begins")
+    group.add_argument(
+        "--ignore-chat-template", action="store_true", help="take the prompt as it is"
+    )
+    group.add_argument(
+        "--extra-eos-token", nargs="+", default=(), help="more tokens that end the answer"
+    )
+
+
+def _add_coming_flags(parser: Parser) -> None:
+    group = parser.add_argument_group("not there yet")
+    group.add_argument("--draft-model", help="a small model that guesses ahead")
+    group.add_argument(
+        "--num-draft-tokens",
+        type=integer(1),
+        default=GENERATION.num_draft_tokens,
+        help="tokens guessed at a time",
+    )
+    group.add_argument(
+        "--quantize-activations", "-qa", action="store_true", help="quantize activations too"
+    )
+
+
+def execute(args: Namespace) -> None:
+    from mlxlm_cli.prompts import check_template_flags, read_prompt
+
+    _refuse_coming_flags(args)
+    check_cache_flags(args, file=args.prompt_cache_file is not None)
+    check_template_flags(args)
+    prompt = read_prompt(args.prompt)
+    _generate(args, prompt)
+
+
+def _refuse_coming_flags(args: Namespace) -> None:
+    if "draft_model" in args.given or "num_draft_tokens" in args.given:
+        raise UsageError("--draft-model: speculative decoding isn't there yet; leave it out")
+    if args.quantize_activations:
+        raise UsageError("--quantize-activations isn't there yet; leave it out")
+
+
+def _generate(args: Namespace, prompt: str) -> None:
+    import mlx.core as mx
+    from mlxlm_generate import stream_generate
+
+    from mlxlm_cli.console import FENCE, prefill_progress, say
+    from mlxlm_cli.loading import load
+    from mlxlm_cli.prompt_cache import open_prompt_cache
+    from mlxlm_cli.render import render
+    from mlxlm_cli.sampling import make_sampler
+
+    file = open_prompt_cache(args) if args.prompt_cache_file is not None else None
+    if args.seed is not None:
+        mx.random.seed(args.seed)
+    if file is None:
+        model, tokenizer = load(args)
+    else:
+        model, tokenizer = load(args, model=file.model, revision=file.revision)
+    for token in args.extra_eos_token:
+        tokenizer.add_eos_token(token)
+    ids = render(args, tokenizer, prompt, file)
+    options: dict[str, Any] = {"prompt_cache": file.cache} if file is not None else {}
+    if args.verbose:
+        say(FENCE)
+    last = None
+    with prefill_progress(args.prefill_step_size) as progress:
+        for response in stream_generate(
+            model,
+            tokenizer,
+            ids,
+            max_tokens=args.max_tokens,
+            sampler=make_sampler(args, tokenizer),
+            max_kv_size=args.max_kv_size,
+            prefill_step_size=args.prefill_step_size,
+            kv_bits=args.kv_bits,
+            kv_group_size=args.kv_group_size,
+            quantized_kv_start=args.quantized_kv_start,
+            prompt_progress_callback=progress,
+            **options,
+        ):
+            print(response.text, end="", flush=True)
+            last = response
+    print(flush=True)
+    if args.verbose and last is not None:
+        say(FENCE)
+        say(_statistics(last))
+
+
+def _statistics(last: "GenerationResponse") -> str:
+    return (
+        f"Prompt: {last.prompt_tokens} tokens, {last.prompt_tps:.3f} tokens-per-sec\n"
+        f"Generation: {last.generation_tokens} tokens, {last.generation_tps:.3f} tokens-per-sec\n"
+        f"Peak memory: {last.peak_memory:.3f} GB"
+    )
