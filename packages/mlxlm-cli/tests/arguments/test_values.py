@@ -1,0 +1,47 @@
+from argparse import ArgumentTypeError
+
+import pytest
+
+from mlxlm_cli.arguments.values import boolean, integer, json_object, number
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("T", True), ("FALSE", False), ("f", False)]
+)
+def test_boolean_takes_words_and_their_first_letters_in_any_case(text: str, value: bool) -> None:
+    assert boolean(text) is value
+
+
+@pytest.mark.parametrize("text", ["", "yes", "1"])
+def test_boolean_refuses_other_words(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="true or false"):
+        boolean(text)
+
+
+def test_integer_has_a_least_value_and_one_exception() -> None:
+    assert integer(0, also=-1)("-1") == -1
+    assert integer(1)("7") == 7
+    with pytest.raises(ArgumentTypeError, match="at least 0, or -1, but is -2"):
+        integer(0, also=-1)("-2")
+    with pytest.raises(ArgumentTypeError, match="whole number"):
+        integer(1)("1.5")
+
+
+@pytest.mark.parametrize("text", ["-0.1", "1.1", "nan", "inf", "half"])
+def test_number_refuses_what_is_outside_or_no_number(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        number(0, 1)(text)
+
+
+def test_number_takes_both_ends() -> None:
+    assert [number(0, 0.5)(text) for text in ("0", "0.5")] == [0.0, 0.5]
+
+
+@pytest.mark.parametrize(("text", "why"), [("{x", "isn't JSON"), ("[1]", "JSON object")])
+def test_json_object_says_what_is_wrong(text: str, why: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=why):
+        json_object(text)
+
+
+def test_json_object_returns_the_object() -> None:
+    assert json_object('{"enable_thinking": false}') == {"enable_thinking": False}
