@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from mlxlm_cache.device import preload_blas
 
 preload_blas()

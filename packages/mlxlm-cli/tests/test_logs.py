@@ -3,7 +3,6 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-
 from mlxlm_cli.logs import set_up
 
 

@@ -2,7 +2,6 @@ import io
 from argparse import Namespace
 
 import pytest
-
 from mlxlm_cli.errors import CommandError, UsageError
 from mlxlm_cli.generate import build_parser
 from mlxlm_cli.prompts import check_template_flags, messages, read_prompt

@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Callable
 
 import pytest
-
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.errors import CommandError, UsageError
 from mlxlm_cli.run import run

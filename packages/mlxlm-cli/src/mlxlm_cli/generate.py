@@ -15,6 +15,7 @@ from mlxlm_cli.errors import UsageError
 from mlxlm_cli.run import run
 
 if TYPE_CHECKING:
+    from mlxlm_cache import PromptFile
     from mlxlm_generate import GenerationResponse
 
 
@@ -93,13 +94,11 @@ def _refuse_coming_flags(args: Namespace) -> None:
 
 def _generate(args: Namespace, prompt: str) -> None:
     import mlx.core as mx
-    from mlxlm_generate import stream_generate
 
-    from mlxlm_cli.console import FENCE, prefill_progress, say
+    from mlxlm_cli.console import FENCE, say
     from mlxlm_cli.loading import load
     from mlxlm_cli.prompt_cache import open_prompt_cache
     from mlxlm_cli.render import render
-    from mlxlm_cli.sampling import make_sampler
 
     file = open_prompt_cache(args) if args.prompt_cache_file is not None else None
     if args.seed is not None:
@@ -111,31 +110,53 @@ def _generate(args: Namespace, prompt: str) -> None:
     for token in args.extra_eos_token:
         tokenizer.add_eos_token(token)
     ids = render(args, tokenizer, prompt, file)
-    options: dict[str, Any] = {"prompt_cache": file.cache} if file is not None else {}
     if args.verbose:
+        if tokenizer.has_thinking:
+            say(f"Thinking: {thinking_state(args, tokenizer)}")
         say(FENCE)
+    last = _stream(args, model, tokenizer, ids, file)
+    if args.verbose and last is not None:
+        say(FENCE)
+        say(_statistics(last))
+
+
+def _stream(
+    args: Namespace, model: Any, tokenizer: Any, ids: list[int], file: "PromptFile | None"
+) -> "GenerationResponse | None":
+    """Print the answer as it comes; return the last response."""
+    from mlxlm_generate import stream_generate
+
+    from mlxlm_cli.console import prefill_progress
+    from mlxlm_cli.sampling import make_sampler
+
     last = None
     with prefill_progress(args.prefill_step_size) as progress:
-        for response in stream_generate(
+        for last in stream_generate(
             model,
             tokenizer,
             ids,
             max_tokens=args.max_tokens,
             sampler=make_sampler(args, tokenizer),
             max_kv_size=args.max_kv_size,
+            prompt_cache=None if file is None else file.cache,
             prefill_step_size=args.prefill_step_size,
             kv_bits=args.kv_bits,
             kv_group_size=args.kv_group_size,
             quantized_kv_start=args.quantized_kv_start,
             prompt_progress_callback=progress,
-            **options,
         ):
-            print(response.text, end="", flush=True)
-            last = response
+            print(last.text, end="", flush=True)
     print(flush=True)
-    if args.verbose and last is not None:
-        say(FENCE)
-        say(_statistics(last))
+    return last
+
+
+def thinking_state(args: Namespace, tokenizer: Any) -> str:
+    """Say whether the model thinks before it answers, and what decides it (R41)."""
+    if args.ignore_chat_template:
+        return "left to the prompt (--ignore-chat-template)"
+    asked = (args.chat_template_config or {}).get("enable_thinking")
+    state: str = tokenizer.thinking.state(asked)
+    return state
 
 
 def _statistics(last: "GenerationResponse") -> str:

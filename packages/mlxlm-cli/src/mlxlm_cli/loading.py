@@ -4,14 +4,23 @@ from argparse import Namespace
 from typing import Any
 
 
-def load(args: Namespace, *, model: str | None = None, revision: str | None = None) -> Any:
-    """Load what the flags name, or `model` where a prompt-cache file names it."""
-    import mlxlm_models
+def load(
+    args: Namespace, *, model: str | None = None, revision: str | None = None
+) -> tuple[Any, Any]:
+    """Load what the flags name, or `model` where a prompt-cache file names it.
 
-    return mlxlm_models.load(
+    `--use-default-chat-template` takes effect here, or raises where there is none (R39).
+    """
+    from mlxlm_models import load as load_model
+    from mlxlm_models.chat.templates import use_default_chat_template
+
+    loaded, tokenizer = load_model(
         model or args.model,
         adapter_path=args.adapter_path,
         revision=args.revision or revision,
         trust_remote_code=args.trust_remote_code,
         cpu_weights=args.cpu_weights,
     )
+    if args.use_default_chat_template:
+        use_default_chat_template(tokenizer)
+    return loaded, tokenizer

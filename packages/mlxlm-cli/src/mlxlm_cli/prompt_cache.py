@@ -59,12 +59,16 @@ def _check_model(args: Namespace, file: "PromptFile") -> None:
 
 def _check_quantization(args: Namespace, file: "PromptFile") -> None:
     if file.kv_bits is None:
-        return
-    wanted = {"kv_bits": file.kv_bits, "kv_group_size": file.kv_group_size}
-    for name, value in wanted.items():
-        if name in args.given and getattr(args, name) != value:
-            flag = flag_of(name)
+        idle = ("kv_group_size", "quantized_kv_start") if args.kv_bits is None else ()
+    else:
+        idle = ("quantized_kv_start",)
+    for name in idle:
+        if name in args.given:
+            raise CommandError(f"{flag_of(name)} has no effect on {args.prompt_cache_file}")
+    for name in ("kv_bits", "kv_group_size"):
+        value = getattr(file, name)
+        if name in args.given and file.kv_bits is not None and getattr(args, name) != value:
             raise CommandError(
-                f"{flag} {getattr(args, name)} differs from {args.prompt_cache_file}, whose "
-                f"cache was made with {flag} {value}; leave the flag out"
+                f"{flag_of(name)} {getattr(args, name)} differs from {args.prompt_cache_file}, "
+                f"whose cache was made with {flag_of(name)} {value}; leave the flag out"
             )

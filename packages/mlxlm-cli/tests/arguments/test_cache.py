@@ -1,5 +1,4 @@
 import pytest
-
 from mlxlm_cli.arguments.cache import add_cache_flags, check_cache_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.errors import UsageError

@@ -1,5 +1,4 @@
 import pytest
-
 from mlxlm_cli.arguments.parser import Parser, flag_of
 
 

@@ -1,7 +1,6 @@
 from argparse import ArgumentTypeError
 
 import pytest
-
 from mlxlm_cli.arguments.values import boolean, integer, json_object, number
 
 

@@ -2,7 +2,6 @@ import os
 import signal
 
 import pytest
-
 from mlxlm_cli.chat.interrupts import stoppable
 
 

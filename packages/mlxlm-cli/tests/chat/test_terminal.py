@@ -3,7 +3,6 @@ import readline
 from pathlib import Path
 
 import pytest
-
 from mlxlm_cli.chat.terminal import Lines, history, history_file
 
 

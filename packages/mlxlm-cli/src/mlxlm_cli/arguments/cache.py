@@ -8,11 +8,16 @@ from mlxlm_cli.arguments.parser import Parser, flag_of
 from mlxlm_cli.arguments.values import integer
 from mlxlm_cli.errors import UsageError
 
+_LEAST_SIZE = 5
+"""A bounded cache keeps the first four tokens, and has to have room for another."""
+
 
 def add_cache_flags(parser: Parser) -> None:
     group = parser.add_argument_group("key-value cache")
     group.add_argument(
-        "--max-kv-size", type=integer(1), help="tokens kept at most; older ones are forgotten"
+        "--max-kv-size",
+        type=integer(_LEAST_SIZE),
+        help="tokens kept at most; older ones are forgotten, all but the first four",
     )
     group.add_argument(
         "--kv-bits", type=int, choices=(2, 3, 4, 5, 6, 8), help="bits per cached number"

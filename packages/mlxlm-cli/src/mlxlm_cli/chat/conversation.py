@@ -127,7 +127,9 @@ class Conversation:
 
         At least one token is left to feed. A cache that can't go back is filled anew.
         """
-        keep = min(common_prefix(self._seen, ids), len(ids) - 1)
+        from mlxlm_models.chat.suffix import common_prefix_length
+
+        keep = min(common_prefix_length(self._seen, ids), len(ids) - 1)
         if not self._trim(len(self._seen) - keep):
             keep = 0
         self._seen = list(ids[:keep])
@@ -156,9 +158,3 @@ class Conversation:
 
         self.cache = make_prompt_cache(self.model, self.max_kv_size)
         self._seen = []
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return how many tokens `a` and `b` start with in common."""
-    length = min(len(a), len(b))
-    return next((i for i in range(length) if a[i] != b[i]), length)
