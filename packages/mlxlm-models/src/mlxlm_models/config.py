@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -32,7 +31,7 @@ class ModelConfig:
         known = {cls.aliases.get(key, key): value for key, value in data.items()}
         # A key under its own name wins over an alias of it.
         known.update((key, value) for key, value in data.items() if key not in cls.aliases)
-        hints = _hints(cls)
+        hints = get_type_hints(cls)
         values: dict[str, Any] = {}
         for field in fields(cls):
             value = known.get(field.name, MISSING)
@@ -52,11 +51,6 @@ class ModelConfig:
         return ConfigError(
             f"The config of model_type {self.model_type!r} has an unusable {key!r}: {problem}."
         )
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def _checked(value: Any, hint: Any, key: str, model_type: str) -> Any:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cache
 
 import mlx.core as mx
-
 from mlxlm_cache.device import backend
 
 Activation = Callable[[mx.array], mx.array]

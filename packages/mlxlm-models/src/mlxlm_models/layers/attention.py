@@ -6,8 +6,9 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-
 from mlxlm_cache import Cache, KVCache, RotatingKVCache, scaled_dot_product_attention
+
+from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
 from mlxlm_models.layers.rope import RopeSpec
 from mlxlm_models.layers.softcap import soft_capped_attention
@@ -42,7 +43,7 @@ class AttentionSpec:
         return FusedAttention(self) if self.fused else Attention(self)
 
 
-class Attention(nn.Module):
+class Attention(Module):
     """x (B, L, hidden) → (B, L, hidden), reading and extending `cache`."""
 
     def __init__(self, spec: AttentionSpec) -> None:

@@ -5,9 +5,10 @@ from typing import Protocol
 
 import mlx.core as mx
 import mlx.nn as nn
-
 from mlxlm_cache import Cache
-from mlxlm_models.layers.attention import AttentionSpec, Mask
+
+from mlxlm_models.layers.attention import Attention, AttentionSpec, Mask
+from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
 
 
@@ -52,13 +53,13 @@ class BlockSpec:
         return DecoderBlock(self)
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(Module):
     """h = x + after(attention(before(x))); h + after(mlp(before(h)))."""
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.self_attn = spec.attention.build()
+        self.self_attn: Attention = spec.attention.build()
         self.mlp = spec.mlp.build()
         names = spec.norms
         self._before_attention = names.before_attention

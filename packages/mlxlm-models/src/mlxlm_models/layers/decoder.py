@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 import mlx.nn as nn
-
 from mlxlm_cache import Cache
+
 from mlxlm_models.layers.block import BlockSpec, DecoderBlock
 from mlxlm_models.layers.masks import MaskPlan
+from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
 from mlxlm_models.layers.softcap import soft_cap
 
@@ -30,7 +31,7 @@ class DecoderSpec:
     logit_soft_cap: float | None = None
 
 
-class Decoder(nn.Module):
+class Decoder(Module):
     """Tokens (B, L) → normalised hidden states (B, L, hidden)."""
 
     def __init__(self, spec: DecoderSpec) -> None:
@@ -64,7 +65,7 @@ class Decoder(nn.Module):
         return self["norm"](h)  # type: ignore[no-any-return]
 
 
-class CausalLM(nn.Module):
+class CausalLM(Module):
     """Tokens (B, L) → logits (B, L, vocabulary); `model` alone gives the hidden states."""
 
     def __init__(self, spec: DecoderSpec) -> None:

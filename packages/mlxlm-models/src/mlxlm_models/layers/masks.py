@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import mlx.core as mx
-
 from mlxlm_cache import Cache, create_attention_mask
+
 from mlxlm_models.layers.attention import AttentionSpec, Mask
 
 

@@ -6,6 +6,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from mlxlm_models.layers.activations import gate
+from mlxlm_models.layers.module import Module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class MLPSpec:
         return FusedGatedMLP(self) if self.fused else GatedMLP(self)
 
 
-class GatedMLP(nn.Module):
+class GatedMLP(Module):
     """down(activation(gate(x)) * up(x))."""
 
     def __init__(self, spec: MLPSpec) -> None:
@@ -37,7 +38,7 @@ class GatedMLP(nn.Module):
         return self["down_proj"](inner)  # type: ignore[no-any-return]
 
 
-class FusedGatedMLP(nn.Module):
+class FusedGatedMLP(Module):
     """The same with one projection whose rows are the gate's, then up's."""
 
     def __init__(self, spec: MLPSpec) -> None:

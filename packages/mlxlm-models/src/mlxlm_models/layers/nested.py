@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 import mlx.core as mx
-import mlx.nn as nn
-
 from mlxlm_cache import Cache
+
 from mlxlm_models.layers.block import DecoderBlock
 from mlxlm_models.layers.decoder import CausalLM, Decoder, DecoderSpec
+from mlxlm_models.layers.module import Module
 
 
-class NestedCausalLM(nn.Module):
+class NestedCausalLM(Module):
     """A `CausalLM` under the name `language_model`, where converted checkpoints have it."""
 
     def __init__(self, spec: DecoderSpec) -> None:

@@ -6,6 +6,8 @@ from typing import Literal
 import mlx.core as mx
 import mlx.nn as nn
 
+from mlxlm_models.layers.module import Module
+
 
 @dataclass(frozen=True)
 class NormSpec:
@@ -20,7 +22,7 @@ class NormSpec:
         return nn.RMSNorm(dims, self.eps)
 
 
-class OffsetRMSNorm(nn.Module):
+class OffsetRMSNorm(Module):
     """RMS norm that multiplies by 1 + weight.
 
     The sum and the product are float32 whatever the weight's type: in bfloat16, 1 + weight

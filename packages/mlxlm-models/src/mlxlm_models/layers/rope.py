@@ -108,7 +108,7 @@ class LongRope(MagnifiedRope):
     def __init__(self, spec: LongRopeSpec) -> None:
         super().__init__(spec)
         self.original_length = spec.original_length
-        self.short = mx.array(spec.freqs)
+        self.short = mx.array(spec.freqs or ())
         self.long = mx.array(spec.long_freqs)
 
     def __call__(self, x: mx.array, offset: Offset) -> mx.array:

@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 import mlx.core as mx
-
 from mlxlm_cache import Cache
+
 from mlxlm_models.layers.activations import fused
 
 MAX_SCORES = 1 << 26
@@ -65,7 +65,14 @@ def soft_capped_attention(
 
 def _product(x: mx.array, other: Any, cache: Any, transpose: bool) -> mx.array:
     if not isinstance(other, tuple):
-        return x @ other
+        return mx.matmul(x, other)
+    weights, scales, biases = other
     return mx.quantized_matmul(
-        x, *other, transpose=transpose, group_size=cache.group_size, bits=cache.bits
+        x,
+        weights,
+        scales,
+        biases,
+        transpose=transpose,
+        group_size=cache.group_size,
+        bits=cache.bits,
     )
