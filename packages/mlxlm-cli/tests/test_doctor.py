@@ -4,12 +4,8 @@ from importlib.metadata import version
 def test_doctor_tells_versions_backend_and_blas_on_stdout(command) -> None:
     done = command("mlxlm", "doctor")
     assert (done.returncode, done.stderr) == (0, "")
-    rows = {name: value for name, value in (line.split(maxsplit=1) for line in lines(done.stdout))}
+    rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert rows["mlxlm-cache"] == version("mlxlm-cache")
     assert rows["backend"] in ("cpu", "cuda", "metal")
     assert {"blas", "python", "memory", "mlx"} <= set(rows)
     assert command("mlx_lm", "--version", "-v").stdout.startswith("mlxlm-cache")
-
-
-def lines(text: str) -> list[str]:
-    return text.splitlines()

@@ -94,6 +94,7 @@ def _refuse_coming_flags(args: Namespace) -> None:
 
 def _generate(args: Namespace, prompt: str) -> None:
     import mlx.core as mx
+    from mlxlm_generate import statistics
 
     from mlxlm_cli.console import FENCE, say
     from mlxlm_cli.loading import load
@@ -117,7 +118,7 @@ def _generate(args: Namespace, prompt: str) -> None:
     last = _stream(args, model, tokenizer, ids, file)
     if args.verbose and last is not None:
         say(FENCE)
-        say(_statistics(last))
+        say(statistics(last))
 
 
 def _stream(
@@ -157,11 +158,3 @@ def thinking_state(args: Namespace, tokenizer: Any) -> str:
     asked = (args.chat_template_config or {}).get("enable_thinking")
     state: str = tokenizer.thinking.state(asked)
     return state
-
-
-def _statistics(last: "GenerationResponse") -> str:
-    return (
-        f"Prompt: {last.prompt_tokens} tokens, {last.prompt_tps:.3f} tokens-per-sec\n"
-        f"Generation: {last.generation_tokens} tokens, {last.generation_tps:.3f} tokens-per-sec\n"
-        f"Peak memory: {last.peak_memory:.3f} GB"
-    )
