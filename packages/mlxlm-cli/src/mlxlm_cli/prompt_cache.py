@@ -58,11 +58,7 @@ def _check_model(args: Namespace, file: "PromptFile") -> None:
 
 
 def _check_quantization(args: Namespace, file: "PromptFile") -> None:
-    if file.kv_bits is None:
-        idle = ("kv_group_size", "quantized_kv_start") if args.kv_bits is None else ()
-    else:
-        idle = ("quantized_kv_start",)
-    for name in idle:
+    for name in _idle(args, file):
         if name in args.given:
             raise CommandError(f"{flag_of(name)} has no effect on {args.prompt_cache_file}")
     for name in ("kv_bits", "kv_group_size"):
@@ -72,3 +68,10 @@ def _check_quantization(args: Namespace, file: "PromptFile") -> None:
                 f"{flag_of(name)} {getattr(args, name)} differs from {args.prompt_cache_file}, "
                 f"whose cache was made with {flag_of(name)} {value}; leave the flag out"
             )
+
+
+def _idle(args: Namespace, file: "PromptFile") -> tuple[str, ...]:
+    """Return the flags that change nothing about the file's cache."""
+    if file.kv_bits is not None:
+        return ("quantized_kv_start",)
+    return ("kv_group_size", "quantized_kv_start") if args.kv_bits is None else ()

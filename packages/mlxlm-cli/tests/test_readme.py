@@ -1,0 +1,50 @@
+"""R53: what README.md says of commands, flags and output is what they are."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mlxlm_cli import chat, generate
+from mlxlm_cli.arguments.parser import Parser
+from mlxlm_cli.commands import COMMANDS, NOT_YET
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def shown(action: argparse.Action) -> str:
+    default = action.default
+    if default in ((), argparse.SUPPRESS) or default is None:
+        return ""
+    if action.nargs == 0:
+        return "off"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def table(parser: Parser) -> str:
+    rows = [
+        f"| {', '.join(f'`{flag}`' for flag in action.option_strings)} "
+        f"| {shown(action)} | {action.help} |"
+        for action in parser._actions
+    ]
+    return "\n".join(["| flag | default | |", "|---|---|---|", *rows])
+
+
+@pytest.mark.parametrize("command", [generate, chat], ids=["generate", "chat"])
+def test_R53_the_flag_tables_are_the_parsers(command) -> None:
+    assert table(command.build_parser()) in README
+
+
+def test_R53_the_commands_are_those_there_are() -> None:
+    rows = [f"| `mlxlm {name}` | {command.summary} |" for name, command in COMMANDS.items()]
+    assert "\n".join(rows) in README
+    assert "Not there yet: " + ", ".join(f"`{name}`" for name in NOT_YET) + "." in README
+
+
+def test_R53_the_example_prints_what_the_readme_shows(command) -> None:
+    (example,) = re.findall(r"```console\n\$ (.+)\n((?:.|\n)+?)```", README)
+    name, *arguments = shlex.split(example[0])
+    done = command(name, *arguments)
+    assert (done.returncode, done.stdout) == (0, example[1])
