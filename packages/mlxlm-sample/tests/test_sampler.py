@@ -189,6 +189,16 @@ def test_draws_follow_the_filtered_distribution(key: int | None, logprobs_of: Lo
     assert ((observed - expected) ** 2 / expected).sum() < 13.82
 
 
+def test_the_xtc_coin_says_nothing_about_the_draw(logprobs_of: LogprobsOf) -> None:
+    count = 4000
+    logprobs = mx.broadcast_to(logprobs_of([0.6, 0.4]), (count, 2))
+    sampler = make_sampler(1.0, xtc_probability=0.5, xtc_special_tokens=[])
+    drawn = np.array(sampler(logprobs, key=mx.random.split(mx.random.key(0), count)))
+    first, expected = (drawn == 0).sum(), 0.3 * count
+    # 0.999 quantile of chi-square with one degree of freedom.
+    assert (first - expected) ** 2 / expected / 0.7 < 10.83
+
+
 def test_distribution_is_what_a_call_draws_from(golden_logprobs: mx.array) -> None:
     sampler = make_sampler(temp=0.5, top_k=4)
     found = np.exp(np.array(sampler.distribution(golden_logprobs), dtype=np.float64))
