@@ -97,6 +97,8 @@ class Cache(ABC):
 
         Raises CacheNotTrimmable, unchanged, where they cannot be taken back.
         """
+        if number_of_tokens(n) == 0:
+            return 0
         raise CacheNotTrimmable(f"{type(self).__name__} cannot take tokens back")
 
     @property
