@@ -30,7 +30,8 @@ def _attention(
         scores = np.concatenate([scores, column], axis=-1)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
-    return weights[..., : k.shape[2]] @ v
+    out: Array = weights[..., : k.shape[2]] @ v
+    return out
 
 
 def _tokens(start: int, length: int, size: int = 32) -> mx.array:

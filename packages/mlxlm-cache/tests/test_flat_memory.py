@@ -37,7 +37,7 @@ def decode(cache: Cache, steps: int) -> None:
     for _ in range(steps):
         fetched = cache.update_and_fetch(pending, pending)
         out = scaled_dot_product_attention(pending, *fetched, cache, 1.0, None)
-        mx.async_eval(out)
+        mx.async_eval(out)  # type: ignore[no-untyped-call]
         pending = out
     mx.eval(pending, cache.state)
 

@@ -24,7 +24,7 @@ class Recurrent(Cache):
     """A layer with a state and no keys."""
 
     state: Any = None
-    nbytes = 0  # type: ignore[assignment]
+    nbytes = 0
 
     def size(self) -> int:
         return 0
@@ -78,9 +78,7 @@ def test_R09_max_kv_size_bounds_the_layers_of_a_model_with_make_cache() -> None:
 
 def test_R09_a_layer_that_cannot_be_bounded_is_named() -> None:
     made = [KVCache(), QuantizedKVCache(), QuantizedKVCache()]
-    with pytest.raises(
-        CacheNotBounded, match=r"=64 .* QuantizedKVCache \(layers 1, 2\)"
-    ):
+    with pytest.raises(CacheNotBounded, match=r"=64 .* QuantizedKVCache \(layers 1, 2\)"):
         make_prompt_cache(model(*made), max_kv_size=64)
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -11,17 +12,18 @@ from mlxlm_cache import quantized_scaled_dot_product_attention
 def test_it_equals_attention_over_the_unpacked_values(
     bits: int, group_size: int, attention: Callable[..., np.ndarray]
 ) -> None:
-    settings = {"group_size": group_size, "bits": bits}
+    pack = partial(mx.quantize, group_size=group_size, bits=bits)
+    unpack = partial(mx.dequantize, group_size=group_size, bits=bits)
     q, k, v = (mx.random.normal((2, 4, 9, 64), key=mx.random.key(i)) for i in range(3))
-    keys, values = mx.quantize(k[:, :2], **settings), mx.quantize(v[:, :2], **settings)
+    keys, values = pack(k[:, :2]), pack(v[:, :2])
     sinks = mx.array([0.0, 1.0, -2.0, 4.0])
     out = quantized_scaled_dot_product_attention(
-        q, keys, values, scale=0.125, mask="causal", sinks=sinks, **settings
+        q, keys, values, scale=0.125, mask="causal", sinks=sinks, group_size=group_size, bits=bits
     )
     expected = attention(
         np.array(q),
-        np.array(mx.dequantize(*keys, **settings)),
-        np.array(mx.dequantize(*values, **settings)),
+        np.array(unpack(*keys)),
+        np.array(unpack(*values)),
         0.125,
         np.tril(np.ones((9, 9), dtype=bool)),
         np.array(sinks),

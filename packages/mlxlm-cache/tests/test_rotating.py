@@ -31,7 +31,7 @@ def seen(cache: RotatingKVCache, length: int, window: int | None) -> list[set[in
     mask = cache.make_mask(length, window_size=window)
     x = mx.arange(start, start + length).astype(mx.float32).reshape(1, 1, length, 1)
     keys, values = cache.update_and_fetch(x, -x)
-    positions = [int(p) for p in keys.flatten().tolist()]  # type: ignore[arg-type]
+    positions = [int(p) for p in np.array(keys).ravel()]
     assert mx.array_equal(keys, -values)
     if mask is None:
         assert length == 1
@@ -42,7 +42,7 @@ def seen(cache: RotatingKVCache, length: int, window: int | None) -> list[set[in
     else:
         assert mask.shape == (length, len(positions))
         assert mask.dtype == mx.bool_
-        rows = mask.tolist()  # type: ignore[assignment]
+        rows = np.array(mask).tolist()
     return [set(itertools.compress(positions, row)) for row in rows]
 
 
@@ -135,9 +135,11 @@ def test_attention_over_chunks_equals_brute_force(
         mask = cache.make_mask(length)
         keys, values = cache.update_and_fetch(x, -x)
         outputs.append(mx.fast.scaled_dot_product_attention(x, keys, values, scale=0.01, mask=mask))
-    mask = np.array([[k in visible(q, 6, keep, None) for k in range(total)] for q in range(total)])
-    x = np.array(everything)
-    expected = attention(x, x, -x, 0.01, mask)
+    allowed = np.array(
+        [[k in visible(q, 6, keep, None) for k in range(total)] for q in range(total)]
+    )
+    all_x = np.array(everything)
+    expected = attention(all_x, all_x, -all_x, 0.01, allowed)
     np.testing.assert_allclose(mx.concatenate(outputs, axis=2), expected, atol=1e-4)
 
 

@@ -11,7 +11,7 @@ from mlxlm_cache.masks import Mask, attention_mask
 
 # Floating-point keys or values, (B, n_kv, L, D); or packed ones with scales and biases.
 Packed = tuple[mx.array, mx.array, mx.array]
-Fetched = tuple[mx.array, mx.array] | tuple[Packed, Packed]
+Fetched = tuple[mx.array | Packed, mx.array | Packed]
 
 
 @dataclass(frozen=True)
