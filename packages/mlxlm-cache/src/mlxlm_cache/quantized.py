@@ -37,7 +37,7 @@ class QuantizedKVCache(Cache):
                 f"a head dimension of {array.shape[-1]} cannot be quantized in groups of "
                 f"{self.group_size}: choose a group size that divides it, of {GROUP_SIZES}"
             )
-        return mx.quantize(array, group_size=self.group_size, bits=self.bits)
+        return _triple(mx.quantize(array, group_size=self.group_size, bits=self.bits))
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Packed, Packed]:
         start = self.offset
