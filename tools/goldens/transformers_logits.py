@@ -6,12 +6,14 @@ python tools/goldens/transformers_logits.py [case …]
 A golden is one safetensors file: the logits of a full prefill and, only where transformers
 itself gives others, of a prefill in chunks and of single steps with a cache. Its metadata
 hold the config, the tokens, the chunk sizes, and the names and shapes of the weights, which
-`weight()` makes anew from the seed. Everything is float32.
+`weight()` makes anew from the seed. Everything is float32; `bfloat16_error` is how far the
+same model is off in bfloat16, as the norm of the difference over the norm of the logits.
 """
 
 import json
 import sys
 import zlib
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +41,7 @@ def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def build(config: dict) -> torch.nn.Module:
-    settings = transformers.AutoConfig.for_model(**config)
+    settings = transformers.AutoConfig.for_model(**deepcopy(config))  # it changes what it gets
     auto = transformers.AutoModelForCausalLM
     if "text_config" in config:
         auto = transformers.AutoModelForImageTextToText
@@ -66,7 +68,7 @@ def logits(model: torch.nn.Module, tokens: list[int], sizes: list[int]) -> np.nd
     parts, start = [], 0
     for size in sizes:
         ids = torch.tensor([tokens[start : start + size]])
-        parts.append(model(input_ids=ids, cache=cache, use_cache=True).logits[0].numpy())
+        parts.append(model(input_ids=ids, cache=cache, use_cache=True).logits[0].float().numpy())
         start += size
     return np.concatenate(parts)
 
@@ -91,12 +93,16 @@ def write(name: str, case: Case) -> None:
         changed = logits(build(config | without), tokens, [LENGTH])
         effect = difference(changed, prefill)
         assert effect > 1e-2, f"{name}: {without} changes the logits by {effect} only"
+    for parameter in model.parameters():  # not the buffers: RoPE's tables stay float32
+        parameter.data = parameter.data.bfloat16()
+    rounded = logits(model, tokens, [LENGTH])
     metadata = {
         "config": config,
         "tokens": tokens,
         "chunks": CHUNKS,
         "weights": {key: list(value.shape) for key, value in weights_of(model).items()},
         "seed": SEED,
+        "bfloat16_error": float(np.linalg.norm(rounded - prefill) / np.linalg.norm(prefill)),
         "transformers": transformers.__version__,
     }
     save_file(
