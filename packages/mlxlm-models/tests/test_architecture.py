@@ -15,19 +15,19 @@ CONFIG = {
 }
 
 
-def test_create_builds_what_the_config_describes():
+def test_create_builds_what_the_config_describes() -> None:
     model, config = Architecture("llama", DecoderConfig, causal_lm).create(CONFIG)
     assert config.vocab_size == 16
     assert model(mx.array([[1, 2]])).shape == (1, 2, 16)
 
 
-def test_create_refuses_a_config_that_lacks_a_key():
+def test_create_refuses_a_config_that_lacks_a_key() -> None:
     data = {key: value for key, value in CONFIG.items() if key != "vocab_size"}
     with pytest.raises(ConfigError, match="vocab_size"):
         Architecture("llama", DecoderConfig, causal_lm).create(data)
 
 
-def test_sanitize_runs_the_rules_in_order_and_leaves_what_it_was_given():
+def test_sanitize_runs_the_rules_in_order_and_leaves_what_it_was_given() -> None:
     rules = (Drop("a.b"), Rename(r"a\.", "b."))
     arch = Architecture("llama", DecoderConfig, causal_lm, rules)
     weights = {"a.b": mx.zeros(1), "a.c": mx.zeros(1), "other": mx.zeros(1)}

@@ -26,11 +26,11 @@ def read(**keys: Any) -> Tiny:
     return Tiny.from_dict({"model_type": "tiny", "hidden_size": 8} | keys)
 
 
-def test_unknown_keys_are_ignored():
+def test_unknown_keys_are_ignored() -> None:
     assert read(transformers_version="5", torch_dtype="bfloat16") == read()
 
 
-def test_a_missing_key_is_named_with_its_model_type():
+def test_a_missing_key_is_named_with_its_model_type() -> None:
     with pytest.raises(ConfigError, match=r"'tiny' lacks 'hidden_size'"):
         Tiny.from_dict({"model_type": "tiny"})
 
@@ -49,18 +49,18 @@ def test_a_missing_key_is_named_with_its_model_type():
         ("scaling", [1], "dict"),
     ],
 )
-def test_a_mistyped_key_is_named_with_what_it_should_be(key, value, wanted):
+def test_a_mistyped_key_is_named_with_what_it_should_be(key: str, value: Any, wanted: str) -> None:
     with pytest.raises(ConfigError, match=rf"'tiny' has '{key}' = .*which is not {wanted}"):
         read(**{key: value})
 
 
-def test_numbers_may_be_written_either_way():
+def test_numbers_may_be_written_either_way() -> None:
     config = read(hidden_size=8.0, theta=500000)
     assert (config.hidden_size, type(config.hidden_size)) == (8, int)
     assert (config.theta, type(config.theta)) == (500000.0, float)
 
 
-def test_null_is_none_where_the_key_may_be_and_else_the_default():
+def test_null_is_none_where_the_key_may_be_and_else_the_default() -> None:
     assert read(window=None).window is None
     assert read(theta=None).theta == 10000.0
     assert read().window == 4096
@@ -68,7 +68,7 @@ def test_null_is_none_where_the_key_may_be_and_else_the_default():
         read(hidden_size=None)
 
 
-def test_aliases_fill_a_field_and_its_own_name_wins():
+def test_aliases_fill_a_field_and_its_own_name_wins() -> None:
     assert Tiny.from_dict({"model_type": "tiny", "n_embd": 5}).hidden_size == 5
     assert Tiny.from_dict({"n_embd": 5, "model_type": "t", "hidden_size": 6}).hidden_size == 6
 
@@ -82,7 +82,7 @@ json_values = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(["hidden_size", "theta", "window", "kinds"]), json_values))
-def test_any_json_is_read_or_refused(data):
+def test_any_json_is_read_or_refused(data: Any) -> None:
     try:
         config = Tiny.from_dict({"model_type": "tiny", **data})
     except ConfigError:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from mlxlm_models.errors import ConfigError
 from mlxlm_models.layers.rope import RopeSpec
@@ -13,7 +15,7 @@ BASE = {
 }
 
 
-def config(model_type="llama", **keys):
+def config(model_type: str = "llama", **keys: Any) -> Any:
     return architecture(model_type).config.from_dict(BASE | {"model_type": model_type} | keys)
 
 
@@ -33,7 +35,7 @@ def config(model_type="llama", **keys):
         ({"head_dim": 7}, "'partial_rotary_factor': it makes 7 rotated features"),
     ],
 )
-def test_impossible_shapes_are_refused_by_name(keys, message):
+def test_impossible_shapes_are_refused_by_name(keys: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=f"'llama' has an unusable {message}"):
         config(**keys).decoder()
 
@@ -53,28 +55,28 @@ def test_impossible_shapes_are_refused_by_name(keys, message):
         },
     ],
 )
-def test_every_spelling_of_rope_is_one(keys):
+def test_every_spelling_of_rope_is_one(keys: Any) -> None:
     assert config(**keys).rope(0) == RopeSpec(8, 50.0, scale=0.5)
 
 
-def test_the_default_rope_needs_no_settings():
+def test_the_default_rope_needs_no_settings() -> None:
     assert config().rope(0) == RopeSpec(8, 10000.0)
 
 
-def test_a_window_that_holds_the_whole_context_is_none():
+def test_a_window_that_holds_the_whole_context_is_none() -> None:
     assert [config("mistral", sliding_window=64).window(i) for i in range(2)] == [64, 64]
     assert config("mistral", sliding_window=128).window(0) is None
     assert config("mistral", sliding_window=None).window(0) is None
     assert config("mistral", max_position_embeddings=8192).window(0) == 4096
 
 
-def test_layer_types_choose_the_layers_with_a_window():
+def test_layer_types_choose_the_layers_with_a_window() -> None:
     kinds = ["full_attention", "sliding_attention"] * 2
     chosen = config(sliding_window=8, layer_types=kinds)
     assert [chosen.window(i) for i in range(4)] == [None, 8, None, 8]
 
 
-def test_gemma3_fills_in_what_multimodal_configs_leave_out():
+def test_gemma3_fills_in_what_multimodal_configs_leave_out() -> None:
     text = {
         "hidden_size": 2560,
         "intermediate_size": 10240,
@@ -93,12 +95,12 @@ def test_gemma3_fills_in_what_multimodal_configs_leave_out():
     assert made.decoder().tied
 
 
-def test_gemma3_without_its_text_part_says_what_to_do():
+def test_gemma3_without_its_text_part_says_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"lacks 'text_config'.*'gemma3_text'"):
         architecture("gemma3").config.from_dict(BASE | {"model_type": "gemma3"})
 
 
-def test_smollm3_leaves_every_fourth_layer_without_positions():
+def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
     made = config("smollm3", num_key_value_heads=4)
     assert [made.rope(i) is None for i in range(4)] == [False, False, False, True]
     with pytest.raises(ConfigError, match="'no_rope_layers': it names 2 of 4 layers"):
@@ -106,7 +108,7 @@ def test_smollm3_leaves_every_fourth_layer_without_positions():
 
 
 @pytest.mark.parametrize("kind", ["longrope", "su", "yarn"])
-def test_phi3_calls_longrope_by_three_names(kind):
+def test_phi3_calls_longrope_by_three_names(kind: str) -> None:
     factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
     made = config(
         "phi3", original_max_position_embeddings=64, rope_scaling={"type": kind} | factors

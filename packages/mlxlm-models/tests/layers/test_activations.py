@@ -21,7 +21,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
-def test_activations_are_their_formulas(name):
+def test_activations_are_their_formulas(name: str) -> None:
     np.testing.assert_allclose(
         np.array(ACTIVATIONS[name](mx.array(X, mx.float32))), EXPECTED[name], atol=2e-6
     )
@@ -29,13 +29,13 @@ def test_activations_are_their_formulas(name):
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
-def test_gates_multiply_and_keep_the_dtype(name, dtype):
+def test_gates_multiply_and_keep_the_dtype(name: str, dtype: mx.Dtype) -> None:
     x = mx.array(X, dtype)
     gated = gate(name)(x, x + 1)
     assert gated.dtype == dtype
     assert mx.allclose(gated, ACTIVATIONS[name](x) * (x + 1), rtol=0.02, atol=0.02).item()
 
 
-def test_an_unknown_activation_is_a_key_error():
+def test_an_unknown_activation_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="sine"):
         gate("sine")

@@ -1,8 +1,8 @@
 from dataclasses import replace
+from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx.utils import tree_flatten
 from mlxlm_cache import KVCache, RotatingKVCache
 from mlxlm_models.layers.attention import AttentionSpec
 from mlxlm_models.layers.norms import NormSpec
@@ -12,11 +12,12 @@ SPEC = AttentionSpec(hidden_size=16, heads=4, kv_heads=2, head_dim=8, rope=RopeS
 X = mx.random.normal((2, 6, 16), key=mx.random.key(0))
 
 
-def shapes(spec):
-    return {name: value.shape for name, value in tree_flatten(spec.build().parameters())}
+@pytest.fixture
+def shapes(parameters: Any) -> Any:
+    return lambda spec: {name: value.shape for name, value in parameters(spec.build()).items()}
 
 
-def test_parameters_have_the_public_names():
+def test_parameters_have_the_public_names(shapes: Any) -> None:
     assert shapes(SPEC) == {
         "q_proj.weight": (32, 16),
         "k_proj.weight": (16, 16),
@@ -35,7 +36,7 @@ def test_parameters_have_the_public_names():
     }
 
 
-def test_a_fused_projection_computes_the_same():
+def test_a_fused_projection_computes_the_same() -> None:
     split, fused = SPEC.build(), replace(SPEC, fused=True).build()
     rows = [split[f"{name}_proj"].weight for name in "qkv"]
     fused.qkv_proj.weight = mx.concatenate(rows)
@@ -43,7 +44,7 @@ def test_a_fused_projection_computes_the_same():
     assert mx.allclose(split(X, "causal"), fused(X, "causal"), atol=1e-5).item()
 
 
-def test_without_positions_order_does_not_matter():
+def test_without_positions_order_does_not_matter() -> None:
     attention = replace(SPEC, rope=None).build()
     swapped = mx.take(X, mx.array([1, 0, 2, 3, 4, 5]), axis=1)
     assert mx.allclose(attention(X)[:, 5], attention(swapped)[:, 5], atol=1e-5).item()
@@ -52,8 +53,8 @@ def test_without_positions_order_does_not_matter():
     assert not mx.allclose(there, back, atol=1e-5).item()
 
 
-def test_scale_is_given_or_that_of_the_head():
-    attention = SPEC.build()
+def test_scale_is_given_or_that_of_the_head() -> None:
+    attention: Any = SPEC.build()
     scaled = replace(SPEC, scale=8**-0.5).build()
     scaled.update(attention.parameters())
     assert mx.array_equal(attention(X), scaled(X)).item()
@@ -62,7 +63,7 @@ def test_scale_is_given_or_that_of_the_head():
     assert not mx.allclose(attention(X), other(X)).item()
 
 
-def test_the_cache_fits_the_window():
+def test_the_cache_fits_the_window() -> None:
     assert isinstance(SPEC.build().make_cache(), KVCache)
     cache = replace(SPEC, window=5).build().make_cache()
     assert isinstance(cache, RotatingKVCache)
@@ -70,7 +71,7 @@ def test_the_cache_fits_the_window():
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_layer_quantizes_and_still_computes(fused):
+def test_a_layer_quantizes_and_still_computes(fused: bool) -> None:
     import mlx.nn as nn
 
     spec = AttentionSpec(

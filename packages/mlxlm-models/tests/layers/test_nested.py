@@ -1,5 +1,6 @@
+from typing import Any
+
 import mlx.core as mx
-from mlx.utils import tree_flatten
 from mlxlm_models.families.common import DecoderConfig
 from mlxlm_models.layers.nested import NestedCausalLM
 
@@ -13,10 +14,10 @@ CONFIG = DecoderConfig(
 )
 
 
-def test_the_language_model_answers_for_the_whole():
+def test_the_language_model_answers_for_the_whole(parameters: Any) -> None:
     model = NestedCausalLM(CONFIG.decoder())
     tokens = mx.array([[1, 2, 3]])
-    assert all(name.startswith("language_model.") for name, _ in tree_flatten(model.parameters()))
+    assert all(name.startswith("language_model.") for name in parameters(model))
     assert mx.array_equal(model(tokens), model.language_model(tokens)).item()
     assert model.layers is model.language_model.model.layers
     assert model.model is model.language_model.model

@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -10,11 +11,11 @@ from mlxlm_models.layers.rope import DynamicRopeSpec, RopeSpec
 X = mx.random.normal((2, 3, 5, 8), key=mx.random.key(0))
 
 
-def at(offset):
+def at(offset: Any) -> Any:
     return SimpleNamespace(offset=offset)
 
 
-def rotated(x, inverse, offset, dims, traditional=False):
+def rotated(x: Any, inverse: Any, offset: Any, dims: int, traditional: bool = False) -> Any:
     """Rotate in numpy, float64."""
     x = np.array(x, np.float64)
     angles = (offset + np.arange(x.shape[-2]))[:, None] * np.array(inverse)
@@ -30,7 +31,7 @@ def rotated(x, inverse, offset, dims, traditional=False):
 
 @pytest.mark.parametrize("traditional", [False, True])
 @pytest.mark.parametrize("dims", [4, 8])
-def test_rotation_is_the_formula(dims, traditional):
+def test_rotation_is_the_formula(dims: int, traditional: bool) -> None:
     inverse = [100.0 ** (-i / dims) / 2 for i in range(0, dims, 2)]
     by_base = RopeSpec(dims, 100.0, scale=0.5, traditional=traditional).build()
     by_freqs = RopeSpec(dims, freqs=tuple(1 / i for i in inverse), traditional=traditional).build()
@@ -42,7 +43,7 @@ def test_rotation_is_the_formula(dims, traditional):
 
 
 @pytest.mark.parametrize("dims", [4, 8])
-def test_magnitude_multiplies_what_is_rotated_and_nothing_else(dims):
+def test_magnitude_multiplies_what_is_rotated_and_nothing_else(dims: int) -> None:
     plain, _ = RopeSpec(dims).build()(X, X)
     magnified, _ = RopeSpec(dims, magnitude=1.5).build()(X, X)
     assert mx.allclose(magnified[..., :dims], 1.5 * plain[..., :dims]).item()
@@ -51,12 +52,12 @@ def test_magnitude_multiplies_what_is_rotated_and_nothing_else(dims):
     assert RopeSpec(dims, magnitude=1.5).build()(half, half)[0].dtype == mx.bfloat16
 
 
-def test_equal_specs_share_one_rotation():
+def test_equal_specs_share_one_rotation() -> None:
     assert RopeSpec(8).build() is RopeSpec(8).build()
     assert RopeSpec(8).build() is not RopeSpec(8, 5.0).build()
 
 
-def test_dynamic_base_grows_beyond_the_original_length():
+def test_dynamic_base_grows_beyond_the_original_length() -> None:
     spec = DynamicRopeSpec(8, 100.0, factor=2.0, original_length=16)
     within, _ = spec.build()(X, X, at(11))
     assert mx.array_equal(within, RopeSpec(8, 100.0).build()(X, X, at(11))[0]).item()
@@ -69,7 +70,7 @@ def test_dynamic_base_grows_beyond_the_original_length():
 @pytest.mark.parametrize(
     "spec", [RopeSpec(8, 100.0), DynamicRopeSpec(8, 100.0, factor=2.0, original_length=16)]
 )
-def test_each_sequence_of_a_batch_may_have_its_own_offset(spec):
+def test_each_sequence_of_a_batch_may_have_its_own_offset(spec: Any) -> None:
     """Of a dynamic rotation, all sequences share the longest one's base."""
     batch, _ = spec.build()(X, X, at(mx.array([20, 20])))
     assert mx.allclose(batch, spec.build()(X, X, at(20))[0], atol=1e-4).item()
@@ -79,12 +80,12 @@ def test_each_sequence_of_a_batch_may_have_its_own_offset(spec):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 5000), st.integers(0, 100))
-def test_scores_depend_on_distance_only(start, distance):
+def test_scores_depend_on_distance_only(start: int, distance: int) -> None:
     rope = RopeSpec(8, 10000.0).build()
     x = mx.random.normal((1, 1, 1, 8), key=mx.random.key(1))
     y = mx.random.normal((1, 1, 1, 8), key=mx.random.key(2))
 
-    def score(offset):
+    def score(offset: Any) -> Any:
         return (rope(x, x, at(offset + distance))[0] * rope(y, y, at(offset))[0]).sum().item()
 
     assert score(start) == pytest.approx(score(0), abs=5e-3)

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 from mlxlm_models.errors import ConfigError
@@ -6,27 +7,27 @@ from mlxlm_models.layers.rope import DynamicRopeSpec, LongRopeSpec, RopeSpec
 from mlxlm_models.layers.rope_settings import RopeSettings
 
 
-def spec(max_positions=64, **values):
-    def fail(key, problem):
+def spec(max_positions: Any = 64, **values: Any) -> Any:
+    def fail(key: str, problem: Any) -> Any:
         return ConfigError(f"{key}: {problem}")
 
     return RopeSettings({"rope_theta": 100.0} | values, 8, max_positions, fail).spec()
 
 
-def test_default_and_linear():
+def test_default_and_linear() -> None:
     assert spec() == spec(rope_type="default") == RopeSpec(8, 100.0)
     assert spec(type="linear", factor=4) == RopeSpec(8, 100.0, scale=0.25)
     assert spec(partial_rotary_factor=0.5) == RopeSpec(4, 100.0)
 
 
-def test_dynamic_takes_its_length_from_the_model():
+def test_dynamic_takes_its_length_from_the_model() -> None:
     expected = DynamicRopeSpec(8, 100.0, factor=2.0, original_length=64)
     assert spec(rope_type="dynamic", factor=2) == expected
 
 
-def test_llama3_keeps_short_waves_and_slows_long_ones():
+def test_llama3_keeps_short_waves_and_slows_long_ones() -> None:
     keys = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    made = spec(rope_type="llama3", **keys, original_max_position_embeddings=64)
+    made: Any = spec(rope_type="llama3", **keys, original_max_position_embeddings=64)
     waves = [100.0 ** (i / 8) for i in (0, 2, 4, 6)]
     assert made.freqs[0] == pytest.approx(waves[0])
     assert made.freqs[3] == pytest.approx(8 * waves[3])
@@ -36,14 +37,14 @@ def test_llama3_keeps_short_waves_and_slows_long_ones():
     assert 1 / made.freqs[1] == pytest.approx(((1 - blend) / 8 + blend) / waves[1])
 
 
-def test_yarn_magnitude():
+def test_yarn_magnitude() -> None:
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
     assert spec(**yarn).magnitude == pytest.approx(0.1 * math.log(4) + 1)
     assert spec(**yarn, attention_factor=2.0).magnitude == 2.0
     assert spec(**yarn, mscale=1.0, mscale_all_dim=1.0).magnitude == 1.0
 
 
-def test_longrope_under_its_older_name():
+def test_longrope_under_its_older_name() -> None:
     keys = {
         "short_factor": [1, 1, 1, 1],
         "long_factor": [2, 2, 2, 4],
@@ -51,7 +52,8 @@ def test_longrope_under_its_older_name():
     }
     made = spec(rope_type="longrope", **keys)
     assert made == spec(type="su", **keys)
-    assert isinstance(made, LongRopeSpec)
+    assert type(made) is LongRopeSpec
+    assert made.freqs is not None
     assert made.long_freqs[3] == pytest.approx(4 * made.freqs[3])
     assert made.magnitude == pytest.approx(math.sqrt(1 + math.log(4) / math.log(16)))
 
@@ -70,6 +72,6 @@ def test_longrope_under_its_older_name():
         ({"partial_rotary_factor": 0.4}, "it makes 3 rotated features"),
     ],
 )
-def test_bad_settings_are_named(values, message):
+def test_bad_settings_are_named(values: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         spec(**values)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ V = mx.random.normal((B, KV, S, D), key=mx.random.key(2))
 SCALE = D**-0.5
 
 
-def reference(q, k, v, mask, cap):
+def reference(q: Any, k: Any, v: Any, mask: Any, cap: Any) -> Any:
     """Attend in numpy, float64."""
     q, k, v = (np.array(x, np.float64) for x in (q, k, v))
     k, v = (np.repeat(x, HEADS // KV, axis=1) for x in (k, v))
@@ -23,32 +25,34 @@ def reference(q, k, v, mask, cap):
     return weights / weights.sum(-1, keepdims=True) @ v
 
 
-MASKS = {
+MASKS: dict[str, Any] = {
     "none": None,
     "two": create_causal_mask(L, S - L),
     "four": mx.random.uniform(shape=(B, 1, L, S), key=mx.random.key(3)) > 0.3,
 }
 
 
-def attend(mask, keys=K, values=V, cache=None):
+def attend(mask: Any, keys: Any = K, values: Any = V, cache: Any = None) -> Any:
     return soft_capped_attention(Q, keys, values, cache, SCALE, mask, 1.5)
 
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("budget", [1, 200, 1 << 26])
-def test_attention_is_the_formula_whatever_the_blocks(mask, budget, monkeypatch):
+def test_attention_is_the_formula_whatever_the_blocks(
+    mask: str, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(softcap, "MAX_SCORES", budget)
     out = attend(MASKS[mask])
     np.testing.assert_allclose(np.array(out), reference(Q, K, V, MASKS[mask], 1.5), atol=1e-5)
 
 
-def test_an_additive_mask_does_the_same():
+def test_an_additive_mask_does_the_same() -> None:
     added = mx.where(MASKS["two"], 0.0, -mx.inf)
     assert mx.allclose(attend(added), attend(MASKS["two"]), atol=1e-6).item()
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_packed_keys_and_values_are_attended_to(mask):
+def test_packed_keys_and_values_are_attended_to(mask: str) -> None:
     cache = QuantizedKVCache(group_size=64, bits=8)
     packed = cache.update_and_fetch(K, V)
     keys, values = (mx.dequantize(*triple, group_size=64, bits=8) for triple in packed)
@@ -56,7 +60,7 @@ def test_packed_keys_and_values_are_attended_to(mask):
     assert mx.allclose(out, attend(MASKS[mask], keys, values), atol=1e-4).item()
 
 
-def test_soft_cap_bounds_and_keeps_the_dtype():
+def test_soft_cap_bounds_and_keeps_the_dtype() -> None:
     x = mx.array([-1e4, -0.01, 0.0, 0.01, 1e4], mx.bfloat16)
     capped = soft_cap(x, 30.0)
     assert capped.dtype == mx.bfloat16
