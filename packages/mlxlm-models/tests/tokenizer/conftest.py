@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-
 from mlxlm_models.tokenizer.backend import import_transformers
 from mlxlm_models.tokenizer.gguf import tokenizer_from_gguf
 from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
 
-SCALARS = dict(enumerate("B b H h I i f ?".split())) | {10: "Q", 11: "q", 12: "d"}
+SCALARS = dict(enumerate(["B", "b", "H", "h", "I", "i", "f", "?"])) | {10: "Q", 11: "q", 12: "d"}
 CORPUS = [
     "the quick brown fox jumps over the lazy dog",
     "she sells sea shells by the sea shore, doesn't she?",

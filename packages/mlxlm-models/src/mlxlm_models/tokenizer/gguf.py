@@ -84,9 +84,11 @@ def _byte_level(read: _Keys) -> "tuple[Tokenizer, bool]":
 
     rules = _pre_tokenizer(read("pre"))
     merges = [tuple(merge.split(" ", 1)) for merge in read.need("merges")]
-    backend = Tokenizer(
-        models.BPE(vocab=read.vocabulary(), merges=merges, ignore_merges=rules.whole_words)
-    )
+    try:
+        model = models.BPE(read.vocabulary(), merges, ignore_merges=rules.whole_words)
+    except Exception as error:  # `tokenizers` raises plain Exception
+        raise TokenizerError(f"tokenizer.ggml.merges do not fit the vocabulary: {error}") from error
+    backend = Tokenizer(model)
     splits = [pre_tokenizers.Split(Regex(split), "isolated") for split in rules.splits]
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]

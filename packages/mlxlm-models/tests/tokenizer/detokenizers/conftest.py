@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import pytest
-
 from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
 
 Check = Callable[[TokenizerWrapper, Sequence[int]], list[str]]

@@ -5,19 +5,32 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
-
 from mlxlm_models.tokenizer.backend import import_transformers
 from mlxlm_models.tokenizer.detokenizers.byte_level import ByteLevelDetokenizer
 from mlxlm_models.tokenizer.detokenizers.choose import detokenizer_factory
 from mlxlm_models.tokenizer.detokenizers.decoded import WholeTextDetokenizer, WindowDetokenizer
 from mlxlm_models.tokenizer.detokenizers.sentencepiece import SentencePieceDetokenizer
 from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
 
-PIECES = (
-    ["<unk>", "▁", "▁▁", "a", "▁b", "##c", "##", "c</w>", "</w>", "Ġd", "é", "Ã", "©", " ", "  ", "."]
-    + ["ä½", "ł", "�", "n't", "'", "s", "<0x41>", "<0xE4>", "<0xBD>", "<0xA0>", "<0x+A>", "<0xZZ>"]
-)
+PIECES = [
+    "<unk>",
+    "▁",
+    "▁▁",
+    "a",
+    "▁b",
+    "##c",
+    "##",
+    "c</w>",
+    "</w>",
+    "Ġd",
+    "é",
+    "Ã",
+    "©",
+    " ",
+    "  ",
+    ".",
+] + ["ä½", "ł", "�", "n't", "'", "s", "<0x41>", "<0xE4>", "<0xBD>", "<0xA0>", "<0x+A>", "<0xZZ>"]
 REPLACE = decoders.Replace("▁", " ")
 LLAMA = decoders.Sequence(
     [REPLACE, decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -26,7 +39,10 @@ GEMMA = decoders.Sequence([REPLACE, decoders.ByteFallback(), decoders.Fuse()])
 DECODERS: dict[str, tuple[Any, type]] = {
     "none": (None, WindowDetokenizer),
     "byte level": (decoders.ByteLevel(), ByteLevelDetokenizer),
-    "nested": (decoders.Sequence([decoders.Sequence([decoders.ByteLevel()])]), ByteLevelDetokenizer),
+    "nested": (
+        decoders.Sequence([decoders.Sequence([decoders.ByteLevel()])]),
+        ByteLevelDetokenizer,
+    ),
     "llama": (LLAMA, SentencePieceDetokenizer),
     "gemma": (GEMMA, SentencePieceDetokenizer),
     "metaspace": (decoders.Metaspace(), SentencePieceDetokenizer),

@@ -2,7 +2,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mlxlm_models.tokenizer.detokenizers.cleanup import (
     CLEANUPS,
     CleanedDetokenizer,

@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 
 import pytest
-
 from mlxlm_models.tokenizer.detokenizers.decoded import WholeTextDetokenizer, WindowDetokenizer
 
 

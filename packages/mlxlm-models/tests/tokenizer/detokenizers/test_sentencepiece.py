@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mlxlm_models.tokenizer.detokenizers.sentencepiece import SentencePieceDetokenizer
 from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
 
