@@ -79,13 +79,20 @@ def test_R40_no_template_is_said(smol_metadata: dict[str, Any]) -> None:
         tokenizer.apply_chat_template(messages)
 
 
+def thinking_of(own: TokenizerWrapper) -> tuple[bool, str | None, str | None, str]:
+    return own.has_thinking, own.think_start, own.think_end, own.thinking_state()
+
+
 def test_R41_thinking_follows_the_template(own: TokenizerWrapper) -> None:
     own.add_tokens(["<think>", "</think>"])
-    assert not own.has_thinking
-    assert own.think_start is None
+    assert thinking_of(own) == (False, None, None, "none")
     own.chat_template = "{{ messages[0].content }}{% if enable_thinking %}go{% endif %}"
-    assert own.has_thinking
-    assert (own.think_start, own.think_end) == ("<think>", "</think>")
+    assert thinking_of(own) == (
+        True,
+        "<think>",
+        "</think>",
+        "the template's default (switch: enable_thinking)",
+    )
 
 
 def test_R41_thinking_is_switched_by_the_caller_only(own: TokenizerWrapper) -> None:

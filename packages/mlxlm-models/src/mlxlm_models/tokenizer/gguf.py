@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
-"""`tokenizer.ggml.token_type`; 1 is a normal token."""
+UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
+"""`tokenizer.ggml.token_type`; 1 is a normal token, 5 an unused one."""
 _MORE_EOS = ("eot_token_id", "eom_token_id")
 
 
@@ -135,7 +135,10 @@ def _sentencepiece(read: _Keys) -> "Tokenizer":
 def merges_by_score(
     tokens: Sequence[str], types: Sequence[int], scores: Sequence[float]
 ) -> list[tuple[str, str]]:
-    """Return BPE merges, best first, for a vocabulary that ranks its pieces by score."""
+    """Return BPE merges, best first, for a vocabulary that ranks its pieces by score.
+
+    Control and user-defined tokens are found in the text whole, so nothing merges into them.
+    """
     if len(scores) != len(tokens):
         raise TokenizerError(
             f"tokenizer.ggml.scores has {len(scores)} entries for {len(tokens)} tokens"
@@ -143,7 +146,7 @@ def merges_by_score(
     pieces = {
         token: float(score)
         for token, kind, score in zip(tokens, types, scores, strict=True)
-        if kind not in (UNKNOWN, CONTROL, BYTE)
+        if kind not in (UNKNOWN, CONTROL, USER_DEFINED, BYTE)
     }
     best_first = sorted(
         (piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece]

@@ -139,6 +139,10 @@ class TokenizerWrapper:
     def has_thinking(self) -> bool:
         return self.thinking is not None
 
+    def thinking_state(self, enable_thinking: bool | None = None) -> str:
+        """Say in a few words whether the model thinks, given what the caller asked for."""
+        return self.thinking.state(enable_thinking) if self.thinking else "none"
+
     @property
     def think_start(self) -> str | None:
         return self.thinking.start if self.thinking else None

@@ -12,7 +12,7 @@ from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
 
 CHARACTER_OF_BYTE = {byte: character for character, byte in BYTE_OF_CHARACTER.items()}
 HARD_TEXTS = [
-    "👩‍👩‍👧‍👦 👍🏽 🇩🇪",
+    "👩\u200d👩\u200d👧 👍🏽 🇩🇪",
     "你好，世界",
     "ภาษาไทย हिन्दी",
     "é e\u0301 \u200d\ufeff",
