@@ -26,7 +26,7 @@ def attach(
         try:
             return getattr(import_module(f"{package}.{home[name]}"), name)
         except ImportError as error:
-            if (error.name or "").startswith("mlx.") or "libmlx" in str(error):
+            if (error.name or "").partition(".")[0] == "mlx" or "libmlx" in str(error):
                 raise ImportError(_no_backend(package), name=error.name) from error
             raise
 

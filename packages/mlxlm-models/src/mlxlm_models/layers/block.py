@@ -76,7 +76,7 @@ class DecoderBlock(Module):
                 setattr(self, name, spec.norm.build(spec.attention.hidden_size))
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        h = self[self._before_attention](x) if self._before_attention else x
+        h: mx.array = self[self._before_attention](x) if self._before_attention else x
         h = self["self_attn"](h, mask, cache)
         if self._after_attention:
             h = self[self._after_attention](h)
