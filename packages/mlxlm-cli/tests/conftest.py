@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from mlxlm_cache.device import preload_blas
 
+# BLAS threads that wait for each other are slow where other tests run beside them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 preload_blas()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

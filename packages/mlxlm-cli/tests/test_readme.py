@@ -6,7 +6,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from mlxlm_cli import chat, generate
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.commands import COMMANDS, NOT_YET
@@ -26,7 +25,7 @@ def shown(action: argparse.Action) -> str:
 def table(parser: Parser) -> str:
     rows = [
         f"| {', '.join(f'`{flag}`' for flag in action.option_strings)} "
-        f"| {shown(action)} | {action.help} |"
+        f"| {shown(action)} | {(action.help or '').replace('<', '&lt;')} |"
         for action in parser._actions
     ]
     return "\n".join(["| flag | default | |", "|---|---|---|", *rows])

@@ -63,15 +63,18 @@ def _add_prompt_flags(parser: Parser) -> None:
 
 def _add_coming_flags(parser: Parser) -> None:
     group = parser.add_argument_group("not there yet")
-    group.add_argument("--draft-model", help="a small model that guesses ahead")
+    group.add_argument("--draft-model", help="a small model that guesses ahead (not there yet)")
     group.add_argument(
         "--num-draft-tokens",
         type=integer(1),
         default=GENERATION.num_draft_tokens,
-        help="tokens guessed at a time",
+        help="tokens guessed at a time (not there yet)",
     )
     group.add_argument(
-        "--quantize-activations", "-qa", action="store_true", help="quantize activations too"
+        "--quantize-activations",
+        "-qa",
+        action="store_true",
+        help="quantize activations too (not there yet)",
     )
 
 

@@ -54,7 +54,7 @@ def execute(args: Namespace) -> None:
         tokenizer,
         system_prompt=args.system_prompt,
         max_kv_size=args.max_kv_size,
-        template=args.chat_template_config,
+        template=args.chat_template_config or {},
         options={
             "max_tokens": args.max_tokens,
             "sampler": make_sampler(args, tokenizer),
