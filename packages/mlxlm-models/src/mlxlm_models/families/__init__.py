@@ -1,0 +1,1 @@
+"""One file per family of architectures: what is particular to it, and nothing else."""
