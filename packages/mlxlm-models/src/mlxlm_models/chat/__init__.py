@@ -1,0 +1,1 @@
+"""Chat templates, and what they say about thinking and tool calls."""

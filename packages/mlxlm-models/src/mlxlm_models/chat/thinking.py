@@ -1,0 +1,47 @@
+"""Whether and how a model thinks before it answers, by its chat template."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .template_facts import TemplateFacts
+
+SWITCH = "enable_thinking"
+MARKERS = (
+    ("<think>", "</think>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("<|channel>thought", "<channel|>"),
+)
+
+
+@dataclass(frozen=True)
+class Thinking:
+    start: str
+    end: str
+    switchable: bool
+    """The template reads `enable_thinking`."""
+
+    def state(self, enable_thinking: bool | None = None) -> str:
+        """Say in a few words what a prompt does, given what the caller asked for."""
+        if not self.switchable:
+            return "decided by the template"
+        if enable_thinking is None:
+            return "the template's default (switch: enable_thinking)"
+        return "on" if enable_thinking else "off"
+
+
+def infer_thinking(facts: TemplateFacts, is_token: Callable[[str], bool]) -> Thinking | None:
+    """Return how the template handles thinking, None if it does not.
+
+    A marker counts when the template writes or looks for it. The vocabulary alone never
+    switches thinking on; it only tells which markers a template means that has a switch
+    and no markers.
+    """
+    switchable = SWITCH in facts.variables
+    for start, end in MARKERS:
+        if facts.mentions(start) or facts.mentions(end):
+            return Thinking(start, end, switchable)
+    if switchable:
+        for start, end in MARKERS:
+            if is_token(start) and is_token(end):
+                return Thinking(start, end, switchable)
+    return None

@@ -1,0 +1,1 @@
+"""Tokenizers: loading, the wrapper that generation uses, and streaming detokenizers."""
