@@ -38,7 +38,11 @@ def read_gguf(path: str | Path) -> GGUFCheckpoint:
     other types become float32 through the `gguf` package. Repacking is lazy. Raises
     WeightsError, ConfigError, UnknownArchitecture.
     """
-    file = open_gguf(Path(path))
+    return checkpoint_of(open_gguf(Path(path)))
+
+
+def checkpoint_of(file: GGUFFile) -> GGUFCheckpoint:
+    """Read the model of an open file, as `read_gguf` does."""
     _refuse_parts(file)
     family = family_of(file)
     rope = {
