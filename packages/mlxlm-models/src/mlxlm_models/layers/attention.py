@@ -70,11 +70,9 @@ class Attention(Module):
         values = values.transpose(0, 2, 1, 3)
         rope = self._rope
         if rope is not None:
-            offset = 0 if cache is None else cache.offset
-            queries, keys = rope(queries, offset), rope(keys, offset)
-        if cache is not None:
-            keys, values = cache.update_and_fetch(keys, values)
-        out = self._attend(queries, keys, values, cache=cache, scale=self._scale, mask=mask)
+            queries, keys = rope(queries, keys, cache)
+        seen: Any = (keys, values) if cache is None else cache.update_and_fetch(keys, values)
+        out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask)
         out = out.transpose(0, 2, 1, 3).reshape(*x.shape[:-1], -1)
         return self["o_proj"](out)  # type: ignore[no-any-return]
 

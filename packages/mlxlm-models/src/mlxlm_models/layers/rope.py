@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import mlx.core as mx
+from mlxlm_cache import Cache
 
 Offset = int | mx.array
 """Position of the first token: one number, or one per sequence of the batch."""
@@ -53,6 +54,8 @@ class DynamicRopeSpec(RopeSpec):
 @cache
 def _build(spec: RopeSpec) -> "Rope":
     if isinstance(spec, LongRopeSpec):
+        from mlxlm_models.layers.long_rope import LongRope
+
         return LongRope(spec)
     if isinstance(spec, DynamicRopeSpec):
         return DynamicRope(spec)
@@ -60,7 +63,7 @@ def _build(spec: RopeSpec) -> "Rope":
 
 
 class Rope:
-    """x (B, heads, L, head_dim) at positions offset, offset + 1, … → the same shape, rotated."""
+    """Rotates queries and keys (B, heads, L, head_dim) to the positions after `cache`'s."""
 
     def __init__(self, spec: RopeSpec) -> None:
         self.dims = spec.dims
@@ -69,15 +72,26 @@ class Rope:
         self.freqs = mx.array(spec.freqs) if spec.freqs else None
         self.traditional = spec.traditional
 
-    def __call__(self, x: mx.array, offset: Offset) -> mx.array:
+    def __call__(
+        self, queries: mx.array, keys: mx.array, cache: Cache | None = None
+    ) -> tuple[mx.array, mx.array]:
+        offset = 0 if cache is None else cache.offset
+        return (
+            self.rotate(queries, offset, self.base, self.freqs),
+            self.rotate(keys, offset, self.base, self.freqs),
+        )
+
+    def rotate(
+        self, x: mx.array, offset: Offset, base: float | None, freqs: mx.array | None
+    ) -> mx.array:
         return mx.fast.rope(
             x,
             self.dims,
             traditional=self.traditional,
-            base=self.base,
+            base=base,
             scale=self.scale,
             offset=offset,
-            freqs=self.freqs,
+            freqs=freqs,
         )
 
 
@@ -89,8 +103,10 @@ class MagnifiedRope(Rope):
         self.magnitude = spec.magnitude
         self._factors: mx.array | None = None
 
-    def __call__(self, x: mx.array, offset: Offset) -> mx.array:
-        return super().__call__(self.magnify(x), offset)
+    def rotate(
+        self, x: mx.array, offset: Offset, base: float | None, freqs: mx.array | None
+    ) -> mx.array:
+        return super().rotate(self.magnify(x), offset, base, freqs)
 
     def magnify(self, x: mx.array) -> mx.array:
         head_dim = x.shape[-1]
@@ -102,34 +118,8 @@ class MagnifiedRope(Rope):
         return x * self._factors
 
 
-class LongRope(MagnifiedRope):
-    """Chooses between two sets of frequencies by the number of tokens so far."""
-
-    def __init__(self, spec: LongRopeSpec) -> None:
-        super().__init__(spec)
-        self.original_length = spec.original_length
-        self.short = mx.array(spec.freqs or ())
-        self.long = mx.array(spec.long_freqs)
-
-    def __call__(self, x: mx.array, offset: Offset) -> mx.array:
-        length = x.shape[-2]
-        if isinstance(offset, int):
-            freqs = self.long if offset + length > self.original_length else self.short
-        else:
-            freqs = mx.where(offset.max() + length > self.original_length, self.long, self.short)
-        return mx.fast.rope(
-            self.magnify(x),
-            self.dims,
-            traditional=self.traditional,
-            base=None,
-            scale=self.scale,
-            offset=offset,
-            freqs=freqs,
-        )
-
-
 class DynamicRope(Rope):
-    """Computes the base anew as the text grows."""
+    """Computes the base anew as the text grows; earlier keys stay as they were rotated."""
 
     def __init__(self, spec: DynamicRopeSpec) -> None:
         super().__init__(spec)
@@ -138,25 +128,20 @@ class DynamicRope(Rope):
         self.original_length = spec.original_length
         self._powers = mx.array([i / spec.dims for i in range(0, spec.dims, 2)])
 
-    def __call__(self, x: mx.array, offset: Offset) -> mx.array:
-        length = x.shape[-2]
+    def __call__(
+        self, queries: mx.array, keys: mx.array, cache: Cache | None = None
+    ) -> tuple[mx.array, mx.array]:
+        offset: Offset = 0 if cache is None else cache.offset
+        length = queries.shape[-2]
         base: float | None = None
         freqs: mx.array | None = None
         if isinstance(offset, int):
-            base = self.first_base * self._growth(max(offset + length, self.original_length))
+            base = self._base(max(offset + length, self.original_length))
         else:
-            longest = mx.maximum(offset.max() + length, self.original_length)
-            freqs = (self.first_base * self._growth(longest)) ** self._powers
-        return mx.fast.rope(
-            x,
-            self.dims,
-            traditional=self.traditional,
-            base=base,
-            scale=self.scale,
-            offset=offset,
-            freqs=freqs,
-        )
+            freqs = self._base(mx.maximum(offset.max() + length, self.original_length))
+            freqs = freqs**self._powers
+        return self.rotate(queries, offset, base, freqs), self.rotate(keys, offset, base, freqs)
 
-    def _growth(self, length: Any) -> Any:
+    def _base(self, length: Any) -> Any:
         stretched = self.factor * length / self.original_length - (self.factor - 1)
-        return stretched ** (self.dims / (self.dims - 2))
+        return self.first_base * stretched ** (self.dims / (self.dims - 2))

@@ -1,0 +1,126 @@
+"""Every family and special path against the logits of transformers."""
+
+from pathlib import Path
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx.utils import tree_flatten
+from mlxlm_cache import KVCache, RotatingKVCache
+from mlxlm_models.registry import architecture, list_architectures
+
+CASES = sorted(path.stem for path in (Path(__file__).parents[1] / "goldens").glob("*.safetensors"))
+
+
+def load(golden) -> nn.Module:
+    arch = architecture(golden.config["model_type"])
+    model, config = arch.create(golden.config)
+    model.load_weights(list(arch.sanitize(golden.weights(), config).items()), strict=True)
+    return model.eval()
+
+
+def run(model: nn.Module, tokens: mx.array, sizes: list[int]) -> mx.array:
+    cache = model.make_cache()
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(model(tokens[:, start : start + size], cache))
+        mx.eval(parts[-1], [c.state for c in cache])
+        start += size
+    return mx.concatenate(parts, axis=1)[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_are_those_of_transformers(case, golden, relative_error):
+    data = golden(case)
+    model = load(data)
+    length = data.tokens.shape[1]
+    assert relative_error(model(data.tokens)[0], data.logits("prefill")) < 1e-4, "without a cache"
+    for way, sizes in (("prefill", [length]), ("chunks", data.chunks), ("steps", [1] * length)):
+        assert relative_error(run(model, data.tokens, sizes), data.logits(way)) < 1e-4, way
+
+
+def test_every_architecture_has_a_golden():
+    covered = {case.split("_")[0] for case in CASES} | {"gemma3_text"}
+    ours = {"gemma", "gemma2", "gemma3", "gemma3_text", "llama", "mistral", "phi3", "qwen2"}
+    assert ours <= set(list_architectures())
+    assert set(list_architectures()) <= covered
+
+
+def test_hidden_states_are_available_alone(golden, relative_error):
+    data = golden("llama_tied")
+    model = load(data)
+    hidden = model.model(data.tokens)
+    assert hidden.shape == (1, 24, 32)
+    assert relative_error(model.logits(hidden)[0], data.logits("prefill")) < 1e-4
+
+
+@pytest.mark.parametrize("case", ["llama", "gemma2"])
+def test_input_embeddings_replace_those_of_the_tokens(case, golden, relative_error):
+    data = golden(case)
+    model = load(data)
+    embeddings = model.model.embed_tokens(data.tokens)
+    blank = mx.zeros_like(data.tokens)
+    logits = model(blank, input_embeddings=embeddings)
+    assert relative_error(logits[0], data.logits("prefill")) < 1e-4
+
+
+def test_layers_with_a_window_get_rotating_caches(golden):
+    kinds = [type(c) for c in load(golden("gemma2")).make_cache()]
+    assert kinds == [RotatingKVCache, KVCache]
+    first = load(golden("gemma3")).make_cache()[0]
+    assert (type(first), first.max_size, first.keep) == (RotatingKVCache, 8, 0)
+
+
+def test_plain_caches_serve_layers_with_a_window(golden, relative_error):
+    """Prompt files of programs that never rotate have only plain caches."""
+    data = golden("gemma3_text")
+    model = load(data)
+    cache = [KVCache() for _ in model.layers]
+    parts = [model(data.tokens[:, :10], cache), model(data.tokens[:, 10:], cache)]
+    logits = mx.concatenate(parts, axis=1)[0]
+    assert relative_error(logits, data.logits("prefill")) < 1e-4
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bfloat16_loses_no_more_than_transformers_does(case, golden):
+    data = golden(case)
+    model = load(data)
+    model.set_dtype(mx.bfloat16)
+    logits = model(data.tokens, model.make_cache())
+    assert logits.dtype == mx.bfloat16
+    exact = data.logits("prefill")
+    error = mx.linalg.norm(logits[0].astype(mx.float32) - exact) / mx.linalg.norm(exact)
+    assert error.item() < 2 * data.bfloat16_error
+
+
+@pytest.mark.parametrize("case", ["llama", "gemma2"])
+def test_quantized_caches_serve_every_kind_of_attention(case, golden, relative_error):
+    data = golden(case)
+    data.config.update(head_dim=64, sliding_window=None, layer_types=["full_attention"] * 2)
+    arch = architecture(data.config["model_type"])
+    model, _ = arch.create(data.config)
+    shapes = {name: list(value.shape) for name, value in tree_flatten(model.parameters())}
+    model.load_weights([(name, data.weight(name, shape)) for name, shape in shapes.items()])
+    cache = model.make_cache()
+    model(data.tokens[:, :12], cache)
+    packed = [c.to_quantized(group_size=64, bits=8) for c in cache]
+    logits = model(data.tokens[:, 12:], packed)
+    assert relative_error(logits[0], model(data.tokens)[0, 12:]) < 0.2
+
+
+def test_two_spellings_of_gemma3_are_one_model(golden, relative_error):
+    data = golden("gemma3")
+    arch = architecture("gemma3")
+    model, config = arch.create(data.config)
+    older = {
+        name.replace("model.language_model.", "language_model.model.").replace(
+            "model.vision_tower.", "vision_tower."
+        ): value
+        for name, value in data.weights().items()
+    }
+    assert older.keys() != data.weights().keys()
+    model.load_weights(list(arch.sanitize(older, config).items()), strict=True)
+    assert relative_error(model(data.tokens)[0], data.logits("prefill")) < 1e-4
+    assert arch.rename("model.language_model.layers.0.mlp.up_proj") == (
+        "language_model.model.layers.0.mlp.up_proj"
+    )
