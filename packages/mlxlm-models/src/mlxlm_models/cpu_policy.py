@@ -11,10 +11,12 @@ from typing import Literal, get_args
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_map, tree_unflatten
+from mlx.utils import tree_unflatten
 from mlxlm_cache.device import available_memory, backend
 
+from mlxlm_models.dequantize import dequantize_float32
 from mlxlm_models.packed import PackedEmbedding, PackedLinear
+from mlxlm_models.tree import modules_of, parameters_of
 
 CpuWeights = Literal["auto", "packed", "float32"]
 
@@ -72,15 +74,7 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
 
 def dequantized(module: nn.Module) -> nn.Module:
     """Return the float32 layer that computes what a quantized one does."""
-    weight = mx.dequantize(
-        module.weight,
-        module.scales,
-        module.get("biases"),
-        group_size=module.group_size,
-        bits=module.bits,
-        mode=module.mode,
-        dtype=mx.float32,
-    )
+    weight = dequantize_float32(module)
     rows, columns = weight.shape
     plain: nn.Module
     if isinstance(module, nn.QuantizedEmbedding):
@@ -104,7 +98,7 @@ def packed(module: nn.Module) -> nn.Module:
 def _quantized(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return [
         (path, module)
-        for path, module in model.named_modules()
+        for path, module in modules_of(model).items()
         if isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding)
     ]
 
@@ -119,11 +113,11 @@ def _to_float32(model: nn.Module) -> None:
     def cast(array: mx.array) -> mx.array:
         return array.astype(mx.float32) if array.dtype in (mx.float16, mx.bfloat16) else array
 
-    model.update(tree_map(cast, model.parameters()))
+    model.update(tree_unflatten([(k, cast(v)) for k, v in parameters_of(model).items()]))
 
 
 def _arrays(module: nn.Module) -> list[mx.array]:
-    return [array for _, array in tree_flatten(module.parameters())]  # type: ignore[misc]
+    return list(parameters_of(module).values())
 
 
 def _float32_bytes(array: mx.array) -> int:
@@ -131,4 +125,5 @@ def _float32_bytes(array: mx.array) -> int:
 
 
 def _unpacked_bytes(module: nn.Module) -> int:
-    return module.weight.size * 32 // module.bits * 4
+    weight: mx.array = module.weight
+    return weight.size * 32 // int(module.bits) * 4

@@ -17,12 +17,12 @@ class PackedLinear(nn.QuantizedLinear):
     def from_quantized(cls, layer: nn.QuantizedLinear) -> Self:
         rows, columns = _dims(layer)
         new = cls(columns, rows, "bias" in layer, layer.group_size, layer.bits, layer.mode)
-        new.update(layer.parameters())
+        new.update(dict(layer))
         return new
 
     def __call__(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
-            return super().__call__(x)  # type: ignore[no-any-return]
+            return super().__call__(x)  # type: ignore[no-any-return, no-untyped-call]
         y = x @ _dequantize(self).T
         return y + self.bias if "bias" in self else y
 
@@ -34,12 +34,12 @@ class PackedEmbedding(nn.QuantizedEmbedding):
     def from_quantized(cls, layer: nn.QuantizedEmbedding) -> Self:
         rows, columns = _dims(layer)
         new = cls(rows, columns, layer.group_size, layer.bits, layer.mode)
-        new.update(layer.parameters())
+        new.update(dict(layer))
         return new
 
     def as_linear(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
-            return super().as_linear(x)  # type: ignore[no-any-return]
+            return super().as_linear(x)  # type: ignore[no-any-return, no-untyped-call]
         return x @ _dequantize(self).T
 
 

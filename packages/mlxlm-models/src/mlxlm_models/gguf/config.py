@@ -9,6 +9,7 @@ from mlxlm_models.gguf.families import FAMILIES, Family
 from mlxlm_models.gguf.reader import GGUFFile
 from mlxlm_models.gguf.rope import rope_scaling
 
+
 def family_of(file: GGUFFile) -> Family:
     architecture = file.metadata.get("general.architecture")
     family = FAMILIES.get(str(architecture))

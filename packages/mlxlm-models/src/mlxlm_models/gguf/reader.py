@@ -148,7 +148,7 @@ class _Cursor:
             raise _Truncated
         values = np.frombuffer(self.view, np.dtype(f"<{code}"), count, self.at)
         self.at += nbytes
-        return values.tolist()
+        return list(values.tolist())
 
 
 def _code(kind: int) -> str:

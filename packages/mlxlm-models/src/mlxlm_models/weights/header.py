@@ -5,7 +5,7 @@ Format: https://huggingface.co/docs/safetensors/index#format
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def _check_entry(path: Path, name: str, entry: Any) -> tuple[tuple[int, ...], in
     return tuple(shape), end
 
 
-def listing(names: Mapping[str, object] | set[str] | list[str], limit: int = 5) -> str:
+def listing(names: Iterable[str], limit: int = 5) -> str:
     """Return the first few names and how many more there are."""
     ordered = sorted(names)
     text = ", ".join(ordered[:limit])
