@@ -64,7 +64,7 @@ def _from_hugging_face(repo: str, revision: str | None) -> Path:
         ) from error
     except LocalEntryNotFoundError as error:
         raise SourceError(
-            f"{repo!r}{at} is not in the local cache and {_why_unreachable()}: "
+            f"{repo!r}{at} is not (or not all) in the local cache and {_why_unreachable()}: "
             "go online, or give a local directory, a .gguf file or package:<import name>."
         ) from error
     except (HfHubHTTPError, OSError) as error:

@@ -86,10 +86,14 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
 def _check_entry(path: Path, name: str, entry: Any) -> tuple[tuple[int, ...], int]:
     """Return a tensor's shape and end, having checked that its bytes fit its shape."""
     match entry:
-        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]}:
+        case {
+            "dtype": str(dtype),
+            "shape": list(shape),
+            "data_offsets": [int(start), int(end)],
+        } if start >= 0:
             pass
         case _:
-            raise WeightsError(f"{path}: the header's entry for tensor {name!r} is broken.")
+            raise WeightsError(f"{path}: tensor {name!r} has a broken entry in the header.")
     if dtype not in _BITS:
         raise WeightsError(
             f"{path}: tensor {name!r} has dtype {dtype}, which is not read here "
