@@ -46,21 +46,18 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
             _log.warning("cpu_weights=%r has no effect on %s.", cpu_weights, backend())
         return
     bound = SHARE * available_memory()
-    unpacked = sum(_unpacked_bytes(module) for _, module in _quantized(model))
-    other = sum(_float32_bytes(array) for array in _arrays(model)) - sum(
-        _float32_bytes(array) for _, module in _quantized(model) for array in _arrays(module)
-    )
-    kept = sum(_float32_bytes(array) for array in _arrays(model))
-    if cpu_weights == "float32" or (cpu_weights == "auto" and unpacked + other <= bound):
+    quantized = [module for _, module in _quantized(model)]
+    kept = sum(map(_float32_bytes, _arrays(model)))
+    unpacked = kept + sum(map(_growth, quantized))
+    if cpu_weights == "float32" or (cpu_weights == "auto" and unpacked <= bound):
         _replace(model, dequantized)
         _to_float32(model)
-        what = "float32, dequantized" if unpacked else "float32"
-        size = unpacked + other
+        what, size = ("float32, dequantized" if quantized else "float32"), unpacked
     else:
         _replace(model, packed)
         if cpu_weights == "packed" or kept <= bound:
             _to_float32(model)
-            what, size = ("packed, computed in float32" if unpacked else "float32"), kept
+            what, size = ("packed, computed in float32" if quantized else "float32"), kept
         else:
             what = "as in the checkpoint, slow: their float32 form is too large"
             size = sum(array.nbytes for array in _arrays(model))
@@ -124,6 +121,9 @@ def _float32_bytes(array: mx.array) -> int:
     return 4 * array.size if array.dtype in (mx.float16, mx.bfloat16) else array.nbytes
 
 
-def _unpacked_bytes(module: nn.Module) -> int:
-    weight: mx.array = module.weight
-    return weight.size * 32 // int(module.bits) * 4
+def _growth(layer: nn.Module) -> int:
+    """Return by how many bytes a packed layer grows when it is dequantized."""
+    packed = [layer.weight, layer.scales, layer.get("biases")]
+    before = sum(_float32_bytes(array) for array in packed if array is not None)
+    weights = int(layer.weight.size) * 32 // int(layer.bits)
+    return 4 * weights - before

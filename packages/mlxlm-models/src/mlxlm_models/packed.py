@@ -1,9 +1,11 @@
-"""Quantized layers for backends whose packed product is slow for many rows."""
+"""Quantized layers for backends whose packed product is slow for many rows, in float32."""
 
 from typing import Self
 
 import mlx.core as mx
 import mlx.nn as nn
+
+from mlxlm_models.dequantize import dequantize_float32
 
 ROWS = 6
 """Up to this many rows the packed product is faster than dequantizing first (measured
@@ -23,7 +25,7 @@ class PackedLinear(nn.QuantizedLinear):
     def __call__(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
             return super().__call__(x)  # type: ignore[no-any-return, no-untyped-call]
-        y = x @ _dequantize(self).T
+        y = x @ dequantize_float32(self).T
         return y + self.bias if "bias" in self else y
 
 
@@ -37,10 +39,22 @@ class PackedEmbedding(nn.QuantizedEmbedding):
         new.update(dict(layer))
         return new
 
+    def __call__(self, tokens: mx.array) -> mx.array:
+        biases = self.get("biases")
+        return mx.dequantize(
+            self.weight[tokens],
+            self.scales[tokens],
+            None if biases is None else biases[tokens],
+            self.group_size,
+            self.bits,
+            mode=self.mode,
+            dtype=mx.float32,
+        )
+
     def as_linear(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
             return super().as_linear(x)  # type: ignore[no-any-return, no-untyped-call]
-        return x @ _dequantize(self).T
+        return x @ dequantize_float32(self).T
 
 
 def _dims(layer: nn.Module) -> tuple[int, int]:
@@ -50,14 +64,3 @@ def _dims(layer: nn.Module) -> tuple[int, int]:
 
 def _rows(x: mx.array) -> int:
     return x.size // x.shape[-1]
-
-
-def _dequantize(layer: nn.Module) -> mx.array:
-    return mx.dequantize(
-        layer.weight,
-        layer.scales,
-        layer.get("biases"),
-        group_size=layer.group_size,
-        bits=layer.bits,
-        mode=layer.mode,
-    )
