@@ -12,8 +12,10 @@ from mlxlm_cache.device import preload_blas
 preload_blas()
 
 import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from mlx.utils import tree_flatten  # noqa: E402
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -56,7 +58,8 @@ def golden() -> Callable[[str], Golden]:
     """Return the reader of a golden by its case's name."""
 
     def read(case: str) -> Golden:
-        arrays, metadata = mx.load(str(GOLDENS / f"{case}.safetensors"), return_metadata=True)
+        loaded: Any = mx.load(str(GOLDENS / f"{case}.safetensors"), return_metadata=True)
+        arrays, metadata = loaded
         values = {key: json.loads(value) for key, value in metadata.items()}
         return Golden(
             values["config"],
@@ -77,6 +80,18 @@ def relative_error() -> Callable[[mx.array, mx.array], float]:
 
     def measure(value: mx.array, reference: mx.array) -> float:
         value, reference = value.astype(mx.float32), reference.astype(mx.float32)
-        return float((mx.abs(value - reference).max() / mx.abs(reference).max()).item())
+        error: Any = mx.abs(value - reference).max() / mx.abs(reference).max()
+        return float(error.item())
 
     return measure
+
+
+@pytest.fixture
+def parameters() -> Callable[[nn.Module], dict[str, mx.array]]:
+    """Return the reader of a module's parameters by their names."""
+
+    def read(module: Any) -> dict[str, mx.array]:
+        flat: Any = tree_flatten(module.parameters())
+        return dict(flat)
+
+    return read

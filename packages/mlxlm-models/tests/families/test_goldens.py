@@ -1,18 +1,18 @@
 """Every family and special path against the logits of transformers."""
 
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from mlx.utils import tree_flatten
 from mlxlm_cache import KVCache, RotatingKVCache
 from mlxlm_models.registry import architecture, list_architectures
 
 CASES = sorted(path.stem for path in (Path(__file__).parents[1] / "goldens").glob("*.safetensors"))
 
 
-def load(golden) -> nn.Module:
+def load(golden: Any) -> nn.Module:
     arch = architecture(golden.config["model_type"])
     model, config = arch.create(golden.config)
     model.load_weights(list(arch.sanitize(golden.weights(), config).items()), strict=True)
@@ -30,7 +30,7 @@ def run(model: nn.Module, tokens: mx.array, sizes: list[int]) -> mx.array:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_are_those_of_transformers(case, golden, relative_error):
+def test_logits_are_those_of_transformers(case: str, golden: Any, relative_error: Any) -> None:
     data = golden(case)
     model = load(data)
     length = data.tokens.shape[1]
@@ -39,14 +39,14 @@ def test_logits_are_those_of_transformers(case, golden, relative_error):
         assert relative_error(run(model, data.tokens, sizes), data.logits(way)) < 1e-4, way
 
 
-def test_every_architecture_has_a_golden():
+def test_every_architecture_has_a_golden() -> None:
     covered = {case.split("_")[0] for case in CASES} | {"gemma3_text"}
     ours = {"gemma", "gemma2", "gemma3", "gemma3_text", "llama", "mistral", "phi3", "qwen2"}
     assert ours <= set(list_architectures())
     assert set(list_architectures()) <= covered
 
 
-def test_hidden_states_are_available_alone(golden, relative_error):
+def test_hidden_states_are_available_alone(golden: Any, relative_error: Any) -> None:
     data = golden("llama_tied")
     model = load(data)
     hidden = model.model(data.tokens)
@@ -55,7 +55,9 @@ def test_hidden_states_are_available_alone(golden, relative_error):
 
 
 @pytest.mark.parametrize("case", ["llama", "gemma2"])
-def test_input_embeddings_replace_those_of_the_tokens(case, golden, relative_error):
+def test_input_embeddings_replace_those_of_the_tokens(
+    case: str, golden: Any, relative_error: Any
+) -> None:
     data = golden(case)
     model = load(data)
     embeddings = model.model.embed_tokens(data.tokens)
@@ -64,14 +66,14 @@ def test_input_embeddings_replace_those_of_the_tokens(case, golden, relative_err
     assert relative_error(logits[0], data.logits("prefill")) < 1e-4
 
 
-def test_layers_with_a_window_get_rotating_caches(golden):
+def test_layers_with_a_window_get_rotating_caches(golden: Any) -> None:
     kinds = [type(c) for c in load(golden("gemma2")).make_cache()]
     assert kinds == [RotatingKVCache, KVCache]
     first = load(golden("gemma3")).make_cache()[0]
     assert (type(first), first.max_size, first.keep) == (RotatingKVCache, 8, 0)
 
 
-def test_plain_caches_serve_layers_with_a_window(golden, relative_error):
+def test_plain_caches_serve_layers_with_a_window(golden: Any, relative_error: Any) -> None:
     """Prompt files of programs that never rotate have only plain caches."""
     data = golden("gemma3_text")
     model = load(data)
@@ -82,7 +84,7 @@ def test_plain_caches_serve_layers_with_a_window(golden, relative_error):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bfloat16_loses_no_more_than_transformers_does(case, golden):
+def test_bfloat16_loses_no_more_than_transformers_does(case: str, golden: Any) -> None:
     data = golden(case)
     model = load(data)
     model.set_dtype(mx.bfloat16)
@@ -94,12 +96,14 @@ def test_bfloat16_loses_no_more_than_transformers_does(case, golden):
 
 
 @pytest.mark.parametrize("case", ["llama", "gemma2"])
-def test_quantized_caches_serve_every_kind_of_attention(case, golden, relative_error):
+def test_quantized_caches_serve_every_kind_of_attention(
+    case: str, golden: Any, relative_error: Any, parameters: Any
+) -> None:
     data = golden(case)
     data.config.update(head_dim=64, sliding_window=None, layer_types=["full_attention"] * 2)
     arch = architecture(data.config["model_type"])
     model, _ = arch.create(data.config)
-    shapes = {name: list(value.shape) for name, value in tree_flatten(model.parameters())}
+    shapes = {name: list(value.shape) for name, value in parameters(model).items()}
     model.load_weights([(name, data.weight(name, shape)) for name, shape in shapes.items()])
     cache = model.make_cache()
     model(data.tokens[:, :12], cache)
@@ -108,7 +112,7 @@ def test_quantized_caches_serve_every_kind_of_attention(case, golden, relative_e
     assert relative_error(logits[0], model(data.tokens)[0, 12:]) < 0.2
 
 
-def test_two_spellings_of_gemma3_are_one_model(golden, relative_error):
+def test_two_spellings_of_gemma3_are_one_model(golden: Any, relative_error: Any) -> None:
     data = golden("gemma3")
     arch = architecture("gemma3")
     model, config = arch.create(data.config)

@@ -58,6 +58,11 @@ class Decoder(Module):
         layers = self["layers"]
         if cache is None:
             cache = [None] * len(layers)
+        elif len(cache) != len(layers):
+            raise ValueError(
+                f"a cache of {len(cache)} layers for a model of {len(layers)}: "
+                f"make it with make_prompt_cache(model)"
+            )
         for layer, mask, layer_cache in zip(
             layers, self._mask_plan.masks(h, cache), cache, strict=True
         ):

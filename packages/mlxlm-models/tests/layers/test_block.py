@@ -1,0 +1,36 @@
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlxlm_models.layers.attention import AttentionSpec
+from mlxlm_models.layers.block import PRE_NORM, SANDWICH_NORM, BlockSpec, NormNames
+from mlxlm_models.layers.mlp import MLPSpec
+from mlxlm_models.layers.norms import NormSpec
+
+X = mx.random.normal((1, 3, 8), key=mx.random.key(0))
+
+
+@pytest.mark.parametrize(
+    "norms", [PRE_NORM, SANDWICH_NORM, NormNames(None, "norm_a", None, "norm_b")]
+)
+def test_norms_stand_where_their_names_say(norms: NormNames, parameters: Any) -> None:
+    built: Any = BlockSpec(
+        attention=AttentionSpec(hidden_size=8, heads=2, kv_heads=2, head_dim=4, rope=None),
+        mlp=MLPSpec(hidden_size=8, intermediate_size=8, activation="silu"),
+        norm=NormSpec(1e-6),
+        norms=norms,
+    ).build()
+    for name, value in parameters(built).items():
+        if "norm" in name:
+            key = mx.random.key(len(name))
+            built[name.split(".")[0]].weight = mx.random.normal(value.shape, key=key)
+
+    def norm(name: str | None, x: Any) -> Any:
+        return x if name is None else built[name](x)
+
+    h = X + norm(norms.after_attention, built.self_attn(norm(norms.before_attention, X)))
+    expected = h + norm(norms.after_mlp, built.mlp(norm(norms.before_mlp, h)))
+    assert mx.allclose(built(X), expected, atol=1e-5).item()
+    names = {name.split(".")[0] for name in parameters(built)}
+    given = {norms.before_attention, norms.after_attention, norms.before_mlp, norms.after_mlp}
+    assert names == (given - {None}) | {"self_attn", "mlp"}

@@ -1,0 +1,47 @@
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlxlm_models.families.common import DecoderConfig
+from mlxlm_models.layers.decoder import CausalLM
+
+SPEC = DecoderConfig(
+    model_type="llama",
+    vocab_size=16,
+    hidden_size=8,
+    intermediate_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+).decoder()
+TOKENS = mx.array([[1, 2, 3]])
+
+
+def test_parameters_have_the_public_names(parameters: Any) -> None:
+    names = parameters(CausalLM(SPEC)).keys()
+    assert {"lm_head.weight", "model.embed_tokens.weight", "model.norm.weight"} <= names
+    assert "model.layers.1.self_attn.q_proj.weight" in names
+    tied = parameters(CausalLM(replace(SPEC, tied=True))).keys()
+    assert names - tied == {"lm_head.weight"}
+
+
+def test_a_cache_of_the_wrong_length_is_refused() -> None:
+    model = CausalLM(SPEC)
+    with pytest.raises(ValueError, match="a cache of 1 layers for a model of 2"):
+        model(TOKENS, model.make_cache()[:1])
+
+
+def test_embedding_scale_is_rounded_to_the_dtype() -> None:
+    scale = 48**0.5
+    model = CausalLM(replace(SPEC, embedding_scale=scale, layers=()))
+    model.set_dtype(mx.bfloat16)
+    rounded = model.model.embed_tokens(TOKENS) * mx.array(scale, mx.bfloat16)
+    assert mx.array_equal(model.model(TOKENS), model.model.norm(rounded)).item()
+
+
+def test_logits_are_capped() -> None:
+    model = CausalLM(replace(SPEC, logit_soft_cap=0.01))
+    plain: Any = CausalLM(SPEC)
+    plain.lm_head, plain.model = model.lm_head, model.model
+    expected = mx.tanh(plain(TOKENS) / 0.01) * 0.01
+    assert mx.allclose(model(TOKENS), expected, atol=1e-5).item()

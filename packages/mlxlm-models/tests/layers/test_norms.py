@@ -1,0 +1,49 @@
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlxlm_models.layers.norms import NormSpec
+
+
+def reference(x: Any, factor: Any, eps: Any) -> Any:
+    x = np.array(x.astype(mx.float32), np.float64)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * factor
+
+
+def test_rms_multiplies_by_the_weight() -> None:
+    norm = NormSpec(1e-5).build(16)
+    norm.weight = mx.random.normal((16,), key=mx.random.key(1))
+    x = mx.random.normal((2, 3, 16), key=mx.random.key(0))
+    expected = reference(x, np.array(norm.weight), 1e-5)
+    np.testing.assert_allclose(np.array(norm(x)), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_offset_rms_adds_one_in_float32() -> None:
+    """In bfloat16, 1 + 0.002 is 1."""
+    norm = NormSpec(1e-5, "rms_offset").build(16)
+    norm.weight = mx.full((16,), 0.002, mx.bfloat16)
+    x = mx.random.normal((64, 16), key=mx.random.key(0))
+    expected = reference(x, 1 + 0.002, 1e-5)
+    np.testing.assert_allclose(np.array(norm(x)), expected, rtol=1e-4, atol=1e-6)
+    assert norm(x.astype(mx.bfloat16)).dtype == mx.bfloat16
+
+
+def test_offset_rms_follows_a_new_weight() -> None:
+    norm = NormSpec(1e-5, "rms_offset").build(4)
+    x = mx.array([[1.0, 2.0, 3.0, 4.0]])
+    before = norm(x)
+    norm.update({"weight": mx.ones(4)})
+    assert mx.allclose(norm(x), 2 * before).item()
+    norm.set_dtype(mx.bfloat16)
+    assert mx.allclose(norm(x), 2 * before, rtol=1e-3).item()
+
+
+def test_offset_rms_has_one_parameter_and_trains(parameters: Any) -> None:
+    norm = NormSpec(1e-5, "rms_offset").build(4)
+    x = mx.array([[1.0, 2.0, 3.0, 4.0]])
+    norm(x)
+    assert parameters(norm).keys() == {"weight"}
+    _, gradients = nn.value_and_grad(norm, lambda x: norm(x).sum())(x)
+    assert mx.allclose(gradients["weight"], norm(x)[0], rtol=1e-5).item()
+    np.testing.assert_allclose(np.array(norm(x)), reference(x, 1.0, 1e-5), rtol=1e-5)
