@@ -53,6 +53,7 @@ def token_id(tokenizer: Any, token: str | int) -> int:
         return vocabulary[token]
     if isinstance(token, str) and not token.isdecimal():
         raise TokenizerError(f"{token!r} is not a token of this tokenizer: give a token or its id")
-    if not 0 <= int(token) < (size := max(vocabulary.values(), default=-1) + 1):
-        raise TokenizerError(f"there is no token {token}: ids go from 0 to {size - 1}")
+    last = max(vocabulary.values(), default=-1)
+    if not 0 <= int(token) <= last:
+        raise TokenizerError(f"there is no token {token}: ids go from 0 to {last}")
     return int(token)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
-"""`tokenizer.ggml.token_type`; 1 is a normal token."""
+UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
+"""`tokenizer.ggml.token_type`; 1 is a normal token, 5 an unused one."""
 _MORE_EOS = ("eot_token_id", "eom_token_id")
 
 
@@ -84,9 +84,11 @@ def _byte_level(read: _Keys) -> "tuple[Tokenizer, bool]":
 
     rules = _pre_tokenizer(read("pre"))
     merges = [tuple(merge.split(" ", 1)) for merge in read.need("merges")]
-    backend = Tokenizer(
-        models.BPE(vocab=read.vocabulary(), merges=merges, ignore_merges=rules.whole_words)
-    )
+    try:
+        model = models.BPE(read.vocabulary(), merges, ignore_merges=rules.whole_words)
+    except Exception as error:  # `tokenizers` raises plain Exception
+        raise TokenizerError(f"tokenizer.ggml.merges do not fit the vocabulary: {error}") from error
+    backend = Tokenizer(model)
     splits = [pre_tokenizers.Split(Regex(split), "isolated") for split in rules.splits]
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -133,7 +135,10 @@ def _sentencepiece(read: _Keys) -> "Tokenizer":
 def merges_by_score(
     tokens: Sequence[str], types: Sequence[int], scores: Sequence[float]
 ) -> list[tuple[str, str]]:
-    """Return BPE merges, best first, for a vocabulary that ranks its pieces by score."""
+    """Return BPE merges, best first, for a vocabulary that ranks its pieces by score.
+
+    Control and user-defined tokens are found in the text whole, so nothing merges into them.
+    """
     if len(scores) != len(tokens):
         raise TokenizerError(
             f"tokenizer.ggml.scores has {len(scores)} entries for {len(tokens)} tokens"
@@ -141,7 +146,7 @@ def merges_by_score(
     pieces = {
         token: float(score)
         for token, kind, score in zip(tokens, types, scores, strict=True)
-        if kind not in (UNKNOWN, CONTROL, BYTE)
+        if kind not in (UNKNOWN, CONTROL, USER_DEFINED, BYTE)
     }
     best_first = sorted(
         (piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece]

@@ -42,7 +42,7 @@ class TokenizerWrapper:
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_tokenizer":  # not yet set: while unpickling
+        if name == "_tokenizer" or name.startswith("__"):  # asked for while unpickling
             raise AttributeError(name)
         return getattr(self._tokenizer, name)
 
@@ -51,6 +51,9 @@ class TokenizerWrapper:
             object.__setattr__(self, name, value)
         else:
             setattr(self._tokenizer, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_detokenizers": None}
 
     def __len__(self) -> int:
         return len(self._tokenizer)
@@ -73,7 +76,8 @@ class TokenizerWrapper:
         return int(self._tokenizer.vocab_size)
 
     def get_vocab(self) -> dict[str, int]:
-        return dict(self._tokenizer.get_vocab())
+        vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        return vocabulary
 
     @property
     def eos_token_ids(self) -> set[int]:
@@ -134,6 +138,10 @@ class TokenizerWrapper:
     @property
     def has_thinking(self) -> bool:
         return self.thinking is not None
+
+    def thinking_state(self, enable_thinking: bool | None = None) -> str:
+        """Say in a few words whether the model thinks, given what the caller asked for."""
+        return self.thinking.state(enable_thinking) if self.thinking else "none"
 
     @property
     def think_start(self) -> str | None:

@@ -10,7 +10,7 @@ from mlxlm_models.tokenizer.backend import import_transformers
 from .base import StreamingDetokenizer
 from .byte_level import ByteLevelDetokenizer, BytePieces
 from .cleanup import CleanedDetokenizer
-from .decoded import WholeTextDetokenizer, WindowDetokenizer
+from .decoded import Decode, WholeTextDetokenizer, WindowDetokenizer
 from .sentencepiece import SentencePieceDetokenizer, SentencePieceRules, TextPieces
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def detokenizer_factory(tokenizer: Any) -> Factory:
     standard = transformers.PreTrainedTokenizerBase.clean_up_tokenization
     cleans = cleans_up_spaces(tokenizer)
     if cleans and type(tokenizer).clean_up_tokenization is not standard:
-        return _whole(tokenizer, "its own clean-up of spaces")
+        return _whole(tokenizer.decode, "its own clean-up of spaces")
     declared = isinstance(tokenizer, transformers.PreTrainedTokenizerFast) and all(
         getattr(type(tokenizer), name) is getattr(transformers.PreTrainedTokenizerFast, name)
         for name in ("decode", "_decode")
@@ -60,7 +60,7 @@ def _from_decoder(tokenizer: Any) -> Factory:
         return lambda: SentencePieceDetokenizer(text_pieces)
     if steps is None or _is_local(kinds):
         return _windowed(tokenizer)
-    return _whole(tokenizer, f"its decoder: {', '.join(kinds)}")
+    return _whole(_uncleaned(tokenizer), f"its decoder: {', '.join(kinds)}")
 
 
 def _flat(decoder: dict[str, Any]) -> list[dict[str, Any]]:
@@ -106,20 +106,21 @@ def _is_local(kinds: list[str]) -> bool:
     return set(kinds) <= _LOCAL - {"Fuse"} and (not context_sensitive or len(kinds) == 1)
 
 
-def _windowed(tokenizer: Any) -> Factory:
-    def decode(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+def _uncleaned(tokenizer: Any) -> Decode:
+    return lambda ids: str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
+
+def _windowed(tokenizer: Any) -> Factory:
     def has_token(token: int) -> bool:
         return tokenizer.convert_ids_to_tokens(token) is not None
 
-    return lambda: WindowDetokenizer(decode, has_token)
+    return lambda: WindowDetokenizer(_uncleaned(tokenizer), has_token)
 
 
-def _whole(tokenizer: Any, reason: str) -> Factory:
+def _whole(decode: Decode, reason: str) -> Factory:
     logger.warning(
         "This tokenizer may rewrite any earlier text (%s): "
         "nothing is streamed, the text comes at the end.",
         reason,
     )
-    return lambda: WholeTextDetokenizer(lambda ids: str(tokenizer.decode(ids)))
+    return lambda: WholeTextDetokenizer(decode)
