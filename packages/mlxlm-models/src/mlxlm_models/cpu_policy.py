@@ -11,10 +11,12 @@ from typing import Literal, get_args
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_map, tree_unflatten
+from mlx.utils import tree_unflatten
 from mlxlm_cache.device import available_memory, backend
 
+from mlxlm_models.dequantize import dequantize_float32
 from mlxlm_models.packed import PackedEmbedding, PackedLinear
+from mlxlm_models.tree import modules_of, parameters_of
 
 CpuWeights = Literal["auto", "packed", "float32"]
 
@@ -44,21 +46,18 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
             _log.warning("cpu_weights=%r has no effect on %s.", cpu_weights, backend())
         return
     bound = SHARE * available_memory()
-    unpacked = sum(_unpacked_bytes(module) for _, module in _quantized(model))
-    other = sum(_float32_bytes(array) for array in _arrays(model)) - sum(
-        _float32_bytes(array) for _, module in _quantized(model) for array in _arrays(module)
-    )
-    kept = sum(_float32_bytes(array) for array in _arrays(model))
-    if cpu_weights == "float32" or (cpu_weights == "auto" and unpacked + other <= bound):
+    quantized = [module for _, module in _quantized(model)]
+    kept = sum(map(_float32_bytes, _arrays(model)))
+    unpacked = kept + sum(map(_growth, quantized))
+    if cpu_weights == "float32" or (cpu_weights == "auto" and unpacked <= bound):
         _replace(model, dequantized)
         _to_float32(model)
-        what = "float32, dequantized" if unpacked else "float32"
-        size = unpacked + other
+        what, size = ("float32, dequantized" if quantized else "float32"), unpacked
     else:
         _replace(model, packed)
         if cpu_weights == "packed" or kept <= bound:
             _to_float32(model)
-            what, size = ("packed, computed in float32" if unpacked else "float32"), kept
+            what, size = ("packed, computed in float32" if quantized else "float32"), kept
         else:
             what = "as in the checkpoint, slow: their float32 form is too large"
             size = sum(array.nbytes for array in _arrays(model))
@@ -72,15 +71,7 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
 
 def dequantized(module: nn.Module) -> nn.Module:
     """Return the float32 layer that computes what a quantized one does."""
-    weight = mx.dequantize(
-        module.weight,
-        module.scales,
-        module.get("biases"),
-        group_size=module.group_size,
-        bits=module.bits,
-        mode=module.mode,
-        dtype=mx.float32,
-    )
+    weight = dequantize_float32(module)
     rows, columns = weight.shape
     plain: nn.Module
     if isinstance(module, nn.QuantizedEmbedding):
@@ -104,7 +95,7 @@ def packed(module: nn.Module) -> nn.Module:
 def _quantized(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return [
         (path, module)
-        for path, module in model.named_modules()
+        for path, module in modules_of(model).items()
         if isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding)
     ]
 
@@ -119,16 +110,20 @@ def _to_float32(model: nn.Module) -> None:
     def cast(array: mx.array) -> mx.array:
         return array.astype(mx.float32) if array.dtype in (mx.float16, mx.bfloat16) else array
 
-    model.update(tree_map(cast, model.parameters()))
+    model.update(tree_unflatten([(k, cast(v)) for k, v in parameters_of(model).items()]))
 
 
 def _arrays(module: nn.Module) -> list[mx.array]:
-    return [array for _, array in tree_flatten(module.parameters())]  # type: ignore[misc]
+    return list(parameters_of(module).values())
 
 
 def _float32_bytes(array: mx.array) -> int:
     return 4 * array.size if array.dtype in (mx.float16, mx.bfloat16) else array.nbytes
 
 
-def _unpacked_bytes(module: nn.Module) -> int:
-    return module.weight.size * 32 // module.bits * 4
+def _growth(layer: nn.Module) -> int:
+    """Return by how many bytes a packed layer grows when it is dequantized."""
+    packed = [layer.weight, layer.scales, layer.get("biases")]
+    before = sum(_float32_bytes(array) for array in packed if array is not None)
+    weights = int(layer.weight.size) * 32 // int(layer.bits)
+    return 4 * weights - before

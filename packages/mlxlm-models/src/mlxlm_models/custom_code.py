@@ -54,9 +54,7 @@ def _locate(directory: Path, model_file: object) -> Path:
     target = path.resolve()
     inside = target.is_relative_to(root) or target.parent == _blobs(root)
     if lexical.is_absolute() or ".." in lexical.parts or not inside:
-        raise RemoteCodeError(
-            f"model_file {model_file!r} leads out of {directory}: it is not run."
-        )
+        raise RemoteCodeError(f"model_file {model_file!r} leads out of {directory}: it is not run.")
     if not target.is_file():
         raise RemoteCodeError(f"{directory} has no file {model_file!r}, which its config names.")
     return path

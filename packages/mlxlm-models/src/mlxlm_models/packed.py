@@ -1,9 +1,11 @@
-"""Quantized layers for backends whose packed product is slow for many rows."""
+"""Quantized layers for backends whose packed product is slow for many rows, in float32."""
 
 from typing import Self
 
 import mlx.core as mx
 import mlx.nn as nn
+
+from mlxlm_models.dequantize import dequantize_float32
 
 ROWS = 6
 """Up to this many rows the packed product is faster than dequantizing first (measured
@@ -17,13 +19,13 @@ class PackedLinear(nn.QuantizedLinear):
     def from_quantized(cls, layer: nn.QuantizedLinear) -> Self:
         rows, columns = _dims(layer)
         new = cls(columns, rows, "bias" in layer, layer.group_size, layer.bits, layer.mode)
-        new.update(layer.parameters())
+        new.update(dict(layer))
         return new
 
     def __call__(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
-            return super().__call__(x)  # type: ignore[no-any-return]
-        y = x @ _dequantize(self).T
+            return super().__call__(x)  # type: ignore[no-any-return, no-untyped-call]
+        y = x @ dequantize_float32(self).T
         return y + self.bias if "bias" in self else y
 
 
@@ -34,13 +36,25 @@ class PackedEmbedding(nn.QuantizedEmbedding):
     def from_quantized(cls, layer: nn.QuantizedEmbedding) -> Self:
         rows, columns = _dims(layer)
         new = cls(rows, columns, layer.group_size, layer.bits, layer.mode)
-        new.update(layer.parameters())
+        new.update(dict(layer))
         return new
+
+    def __call__(self, tokens: mx.array) -> mx.array:
+        biases = self.get("biases")
+        return mx.dequantize(
+            self.weight[tokens],
+            self.scales[tokens],
+            None if biases is None else biases[tokens],
+            self.group_size,
+            self.bits,
+            mode=self.mode,
+            dtype=mx.float32,
+        )
 
     def as_linear(self, x: mx.array) -> mx.array:
         if _rows(x) <= ROWS:
-            return super().as_linear(x)  # type: ignore[no-any-return]
-        return x @ _dequantize(self).T
+            return super().as_linear(x)  # type: ignore[no-any-return, no-untyped-call]
+        return x @ dequantize_float32(self).T
 
 
 def _dims(layer: nn.Module) -> tuple[int, int]:
@@ -50,14 +64,3 @@ def _dims(layer: nn.Module) -> tuple[int, int]:
 
 def _rows(x: mx.array) -> int:
     return x.size // x.shape[-1]
-
-
-def _dequantize(layer: nn.Module) -> mx.array:
-    return mx.dequantize(
-        layer.weight,
-        layer.scales,
-        layer.get("biases"),
-        group_size=layer.group_size,
-        bits=layer.bits,
-        mode=layer.mode,
-    )

@@ -122,7 +122,7 @@ def _check_shapes(
     quantization: Quantization,
     origin: str,
 ) -> None:
-    dims: int = module.weight.shape[-1]  # type: ignore[union-attr]
+    dims: int = module.weight.shape[-1]
     packed, scales = weights.get(f"{path}.weight"), weights[f"{path}.scales"]
     if packed is None:
         return  # reported with all the other missing tensors

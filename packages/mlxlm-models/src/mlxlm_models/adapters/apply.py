@@ -10,6 +10,7 @@ from mlx.utils import tree_unflatten
 from mlxlm_models.adapters.config import FILE, AdapterConfig, read_adapter_config
 from mlxlm_models.adapters.wrap import wrap
 from mlxlm_models.errors import SourceError, WeightsError
+from mlxlm_models.tree import modules_of
 from mlxlm_models.weights.assign import check_shapes, shapes_of
 from mlxlm_models.weights.checkpoint import load_lazily
 from mlxlm_models.weights.header import listing, read_shapes
@@ -43,8 +44,8 @@ def apply_adapters(model: nn.Module, adapter_path: str | Path) -> None:
             for tensor in _TENSORS[config.fine_tune_type]
         }
         check_shapes(expected, weights, str(file))
-        model.update_modules(tree_unflatten(list(layers.items())))  # type: ignore[arg-type]
-    model.update(tree_unflatten(list(weights.items())))  # type: ignore[arg-type]
+        model.update_modules(tree_unflatten(list(layers.items())))
+    model.update(tree_unflatten(list(weights.items())))
 
 
 def _check_full(model: nn.Module, weights: Mapping[str, mx.array], file: Path) -> None:
@@ -100,7 +101,7 @@ def _check_keys(paths: Collection[str], keys: tuple[str, ...] | None, file: Path
 def _wrapped(
     model: nn.Module, modules: Mapping[str, int], config: AdapterConfig, file: Path
 ) -> dict[str, nn.Module]:
-    known = dict(model.named_modules())
+    known = modules_of(model)
     if unknown := modules.keys() - known.keys():
         raise WeightsError(
             f"{file} adapts {len(unknown)} layers that the model does not have: "
@@ -108,7 +109,5 @@ def _wrapped(
         )
     for path, rank in modules.items():
         if rank != config.rank:
-            raise WeightsError(
-                f"{file}: {path}.lora_a has rank {rank}, {FILE} says {config.rank}."
-            )
+            raise WeightsError(f"{file}: {path}.lora_a has rank {rank}, {FILE} says {config.rank}.")
     return {path: wrap(path, known[path], config) for path in modules}

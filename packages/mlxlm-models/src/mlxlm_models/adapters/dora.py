@@ -8,9 +8,10 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from mlxlm_models.adapters.lora import float_weight, start_value, weight_shape
+from mlxlm_models.layers.module import Module
 
 
-class DoRALinear(nn.Module):
+class DoRALinear(Module):
     """A linear layer, plain or quantized, with a learned length and low-rank direction."""
 
     def __init__(
@@ -34,7 +35,7 @@ class DoRALinear(nn.Module):
         return y + self.linear.bias if "bias" in self.linear else y
 
 
-class DoRAEmbedding(nn.Module):
+class DoRAEmbedding(Module):
     """An embedding with a learned length per row and low-rank direction."""
 
     def __init__(

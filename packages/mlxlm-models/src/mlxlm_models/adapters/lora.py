@@ -9,8 +9,10 @@ import math
 import mlx.core as mx
 import mlx.nn as nn
 
+from mlxlm_models.layers.module import Module
 
-class LoRALinear(nn.Module):
+
+class LoRALinear(Module):
     """A linear layer, plain or quantized, plus a low-rank update."""
 
     def __init__(
@@ -29,7 +31,7 @@ class LoRALinear(nn.Module):
         return self.linear(x) + (self.scale * update).astype(x.dtype)  # type: ignore[no-any-return]
 
 
-class LoRAEmbedding(nn.Module):
+class LoRAEmbedding(Module):
     """An embedding, plain or quantized, plus a low-rank update; also as a tied head."""
 
     def __init__(

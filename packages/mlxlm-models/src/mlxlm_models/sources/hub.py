@@ -37,8 +37,8 @@ def _from_hugging_face(repo: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
-        HFValidationError,
         HfHubHTTPError,
+        HFValidationError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
@@ -46,9 +46,7 @@ def _from_hugging_face(repo: str, revision: str | None) -> Path:
 
     at = f" at revision {revision!r}" if revision else ""
     try:
-        return Path(
-            snapshot_download(repo, revision=revision, allow_patterns=list(ALLOW_PATTERNS))
-        )
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(ALLOW_PATTERNS)))
     except HFValidationError as error:
         raise SourceError(
             f"{repo!r} is neither a directory here nor a hub id (owner/name): check it."
@@ -66,7 +64,7 @@ def _from_hugging_face(repo: str, revision: str | None) -> Path:
         ) from error
     except LocalEntryNotFoundError as error:
         raise SourceError(
-            f"{repo!r}{at} is not in the local cache and {_why_unreachable()}: "
+            f"{repo!r}{at} is not (or not all) in the local cache and {_why_unreachable()}: "
             "go online, or give a local directory, a .gguf file or package:<import name>."
         ) from error
     except (HfHubHTTPError, OSError) as error:

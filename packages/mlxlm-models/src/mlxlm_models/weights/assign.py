@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_unflatten
 
 from mlxlm_models.errors import WeightsError
+from mlxlm_models.tree import parameters_of
 from mlxlm_models.weights.header import listing
 
 
@@ -28,7 +29,7 @@ def assign(model: nn.Module, weights: Mapping[str, mx.array], origin: str) -> No
             "Its config.json may be another's."
         )
     check_shapes(parameters, weights, origin)
-    model.update(tree_unflatten(list(weights.items())))  # type: ignore[arg-type]
+    model.update(tree_unflatten(list(weights.items())))
 
 
 def check_shapes(
@@ -41,10 +42,9 @@ def check_shapes(
     }
     if wrong:
         raise WeightsError(
-            f"{origin} has {len(wrong)} tensors of the wrong shape: {listing(list(wrong.values()))}."
+            f"{origin} has {len(wrong)} tensors of the wrong shape: {listing(wrong.values())}."
         )
 
 
 def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
-    flat: list[tuple[str, mx.array]] = tree_flatten(model.parameters())  # type: ignore[assignment]
-    return {name: array.shape for name, array in flat}
+    return {name: array.shape for name, array in parameters_of(model).items()}

@@ -72,5 +72,7 @@ def _found(directory: Path) -> list[Path]:
                 if other.suffix == ".gguf"
                 else "convert it to safetensors first"
             )
-            raise WeightsError(f"{directory} has {other.name} but no model*.safetensors: {way_out}.")
+            raise WeightsError(
+                f"{directory} has {other.name} but no model*.safetensors: {way_out}."
+            )
     raise WeightsError(f"{directory} has no model*.safetensors and no {INDEX}.")

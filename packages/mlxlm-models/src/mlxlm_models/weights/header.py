@@ -5,7 +5,7 @@ Format: https://huggingface.co/docs/safetensors/index#format
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,14 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
 def _check_entry(path: Path, name: str, entry: Any) -> tuple[tuple[int, ...], int]:
     """Return a tensor's shape and end, having checked that its bytes fit its shape."""
     match entry:
-        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]}:
+        case {
+            "dtype": str(dtype),
+            "shape": list(shape),
+            "data_offsets": [int(start), int(end)],
+        } if start >= 0:
             pass
         case _:
-            raise WeightsError(f"{path}: the header's entry for tensor {name!r} is broken.")
+            raise WeightsError(f"{path}: tensor {name!r} has a broken entry in the header.")
     if dtype not in _BITS:
         raise WeightsError(
             f"{path}: tensor {name!r} has dtype {dtype}, which is not read here "
@@ -104,7 +108,7 @@ def _check_entry(path: Path, name: str, entry: Any) -> tuple[tuple[int, ...], in
     return tuple(shape), end
 
 
-def listing(names: Mapping[str, object] | set[str] | list[str], limit: int = 5) -> str:
+def listing(names: Iterable[str], limit: int = 5) -> str:
     """Return the first few names and how many more there are."""
     ordered = sorted(names)
     text = ", ".join(ordered[:limit])

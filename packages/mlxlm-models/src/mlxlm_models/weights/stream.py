@@ -6,7 +6,8 @@ from itertools import groupby
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
+
+from mlxlm_models.tree import parameters_of
 
 _LAYER = re.compile(r"^(.*?\.\d+)(?:\.|$)")
 
@@ -23,8 +24,7 @@ def materialize(model: nn.Module) -> None:
 
 
 def _layers(model: nn.Module) -> Iterator[list[mx.array]]:
-    flat: list[tuple[str, mx.array]] = tree_flatten(model.parameters())  # type: ignore[assignment]
-    for _, group in groupby(flat, key=lambda item: _layer(item[0])):
+    for _, group in groupby(parameters_of(model).items(), key=lambda item: _layer(item[0])):
         yield [array for _, array in group]
 
 

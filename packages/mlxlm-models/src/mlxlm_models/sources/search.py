@@ -16,6 +16,8 @@ def resolve(name: str | Path, revision: str | None = None) -> Source:
     Raises SourceError.
     """
     text = str(name)
+    if not text:
+        raise SourceError("The name of the model is empty: there is no directory or hub id ''.")
     if text.startswith(PREFIX):
         _refuse_revision(text, revision)
         return Source(text, "package", find_in_package(text.removeprefix(PREFIX)))
@@ -40,7 +42,7 @@ def resolve(name: str | Path, revision: str | None = None) -> Source:
 
 
 def _looks_like_a_path(name: str) -> bool:
-    return not name or name.startswith((".", "/", "~")) or name.count("/") > 1
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
 
 
 def _refuse_revision(name: str, revision: str | None) -> None:
