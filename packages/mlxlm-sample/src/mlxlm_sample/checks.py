@@ -53,10 +53,10 @@ def check_top_k(value: int) -> None:
         )
 
 
-def check_penalty(argument: str, value: float | None) -> None:
-    if value is not None and not (is_number(value) and math.isfinite(value)):
+def check_penalty(argument: str, value: float) -> None:
+    if not (is_number(value) and math.isfinite(value)):
         raise SamplingOptionError(
-            argument, f"`{argument}` has to be a finite number, but is {value}; None turns it off."
+            argument, f"`{argument}` has to be a finite number, but is {value}; 0 turns it off."
         )
 
 

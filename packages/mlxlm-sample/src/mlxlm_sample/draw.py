@@ -13,9 +13,9 @@ TINY = 1.1754943508222875e-38
 def categorical_sampling(logits: mx.array, temp: float, *, key: mx.array | None = None) -> mx.array:
     """Draw token ids (…,) from softmax(logits / temp), logits (…, V); `temp` above 0.
 
-    `key`: None draws from `mx.random.state`; (2,) draws the whole batch from one key;
-    (B, 2) draws row b from key b alone, so that its token is the same in any batch.
-    A row that is -inf throughout has no right answer; some id below V comes back.
+    `key` None draws from `mx.random.state`. With a key, logits are (B, V): (B, 2) draws
+    row b from key b alone, the same token in any batch; (2,) is the key of a single row,
+    and is split over more. A row that is -inf throughout gives some id below V.
     """
     check_positive_temp(temp)
     return draw(scale(logits, temp), key)
@@ -27,27 +27,28 @@ def scale(logits: mx.array, temp: float) -> mx.array:
 
 def draw(logits: mx.array, key: mx.array | None) -> mx.array:
     """Draw from unnormalized float32 log-probs; keys as in `categorical_sampling`."""
-    if key is None or key.ndim == 1:
-        return mx.random.categorical(logits, key=key)
-    check_keys(key, logits)
-    # Not mx.random.categorical: its method, and so its draw, depends on the batch size.
-    size = logits.shape[-1]
-    uniform = mx.vmap(lambda k: mx.random.uniform(shape=(size,), key=k))(key)
-    gumbel = -mx.log(-mx.log(mx.maximum(uniform, TINY)))
+    if key is None:
+        return mx.random.categorical(logits)
+    # mx.random.categorical changes its method, and so its draw, with the batch size.
+    gumbel = -mx.log(-mx.log(mx.maximum(_uniform(logits, key, logits.shape[-1]), TINY)))
     return mx.argmax(logits + gumbel, axis=-1)
 
 
 def coin(logits: mx.array, key: mx.array | None) -> mx.array:
     """Draw one uniform number in [0, 1) per row of logits (…, V): (…, 1)."""
-    if key is None or key.ndim == 1:
-        return mx.random.uniform(shape=(*logits.shape[:-1], 1), key=key)
-    check_keys(key, logits)
-    return mx.vmap(lambda k: mx.random.uniform(shape=(1,), key=k))(key)
+    if key is None:
+        return mx.random.uniform(shape=(*logits.shape[:-1], 1))
+    return _uniform(logits, key, 1)
 
 
-def check_keys(key: mx.array, logits: mx.array) -> None:
-    if logits.ndim != 2 or key.shape != (logits.shape[0], 2):
+def _uniform(logits: mx.array, key: mx.array, size: int) -> mx.array:
+    """Return (B, size) numbers in [0, 1), each row from a key of its own."""
+    batch = logits.shape[0]
+    if key.shape == (2,):
+        key = key[None] if batch == 1 else mx.random.split(key, batch)
+    if logits.ndim != 2 or key.shape != (batch, 2):
         raise ValueError(
-            f"`key` of shape {key.shape} has to hold one key per row of the logits "
-            f"{logits.shape}: shape (B, 2) for (B, V)."
+            f"`key` of shape {key.shape} does not fit logits {logits.shape}: pass (2,), or "
+            "(B, 2) for logits (B, V)."
         )
+    return mx.vmap(lambda one: mx.random.uniform(shape=(size,), key=one))(key)

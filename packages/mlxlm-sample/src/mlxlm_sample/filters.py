@@ -23,12 +23,13 @@ def apply_top_p(logprobs: mx.array, top_p: float) -> mx.array:
     checks.check_interval("top_p", top_p, 1)
     if not 0 < top_p < 1:
         return logprobs
-    ordered = mx.sort(logprobs, axis=-1)
-    probs = mx.softmax(ordered.astype(mx.float32), axis=-1)
+    exact = logprobs.astype(mx.float32)
+    ordered = _sort(exact)
+    probs = mx.softmax(ordered, axis=-1)
     more_probable = mx.cumsum(probs, axis=-1, reverse=True, inclusive=False)
-    count = (more_probable < top_p).astype(mx.int32).sum(axis=-1, keepdims=True)
+    count = (more_probable < top_p).sum(axis=-1, keepdims=True)
     least = mx.take_along_axis(ordered, logprobs.shape[-1] - mx.maximum(count, 1), axis=-1)
-    return _keep(logprobs, _largest(logprobs, least, count))
+    return _drop(logprobs, ~_largest(exact, least, count))
 
 
 def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -> mx.array:
@@ -46,7 +47,7 @@ def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -
     if min_tokens_to_keep > 1:
         floor = min(min_tokens_to_keep, logprobs.shape[-1])
         least = mx.minimum(least, _nth_largest(exact, floor))
-    return _keep(logprobs, exact >= least)
+    return _drop(logprobs, exact < least)
 
 
 def apply_xtc(
@@ -72,7 +73,7 @@ def apply_xtc(
     likely = probs > xtc_threshold
     last = mx.where(likely, probs, mx.inf).min(axis=-1, keepdims=True)
     dropped = (probs > last) & (coin(logits, key) <= xtc_probability)
-    filtered = _keep(logits, ~dropped)
+    filtered = _drop(logits, dropped)
     special = [token for token in xtc_special_tokens if token < logits.shape[-1]]
     if special:
         ids = mx.array(special)
@@ -89,11 +90,21 @@ def apply_top_k(logprobs: mx.array, top_k: int) -> mx.array:
             f"`top_k` has to be an integer in the (0, {size}) interval, but is {top_k}.",
         )
     least = _nth_largest(logprobs, top_k)
-    return _keep(logprobs, _largest(logprobs, least, mx.array(top_k)))
+    return _drop(logprobs, ~_largest(logprobs, least, mx.array(top_k)))
 
 
-def _keep(logprobs: mx.array, kept: mx.array) -> mx.array:
-    return mx.where(kept, logprobs, mx.array(-mx.inf, dtype=logprobs.dtype))
+def _drop(logprobs: mx.array, dropped: mx.array) -> mx.array:
+    return mx.where(dropped, mx.array(-mx.inf, dtype=logprobs.dtype), logprobs)
+
+
+def _sort(x: mx.array) -> mx.array:
+    """Sort float32 rows, ascending, as integers: on a CPU that takes two thirds of the time."""
+    return _ordered_bits(mx.sort(_ordered_bits(x.view(mx.int32)), axis=-1)).view(mx.float32)
+
+
+def _ordered_bits(bits: mx.array) -> mx.array:
+    """Map a float's bits to an integer that orders as the float does, and back again."""
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
 def _nth_largest(x: mx.array, n: int) -> mx.array:
@@ -106,5 +117,5 @@ def _largest(x: mx.array, least: mx.array, count: mx.array) -> mx.array:
     """Mark the `count` largest of each row, given the least of them; lower ids first."""
     above = x > least
     tied = (x == least).astype(mx.int32)
-    spare = count - above.astype(mx.int32).sum(axis=-1, keepdims=True)
+    spare = count - above.sum(axis=-1, keepdims=True)
     return above | ((tied > 0) & (mx.cumsum(tied, axis=-1) <= spare))

@@ -36,12 +36,12 @@ class KeyStream:
                     f"but is {seed.dtype} {seed.shape}."
                 )
             self.base = seed
-            return
-        if not -(2**63) <= seed < 2**64:
+        elif -(2**63) <= seed < 2**64:
+            # Hashed: a position must not turn one seed's key into another's.
+            self.base = _hash(mx.random.key(seed % 2**64))
+        else:
             raise ValueError(f"`key` has to be a seed of 64 bits, but is {seed}.")
-        # Hashed: a position must not turn one seed's key into another's.
-        self.base = _hash(mx.random.key(seed % 2**64))
-        mx.eval(self.base)
+        mx.eval(self.base)  # Another thread, with another stream, may go on from here.
 
     def at(self, position: int | mx.array) -> mx.array:
         """Return the key, (2,), of a position, counted in tokens of the request from 0."""

@@ -94,8 +94,10 @@ class ProcessorOptions:
             checks.check_logit_bias(self.logit_bias)
         if self.repetition_penalty not in (None, 0):
             checks.check_repetition_penalty(self.repetition_penalty)
-        checks.check_penalty("presence_penalty", self.presence_penalty)
-        checks.check_penalty("frequency_penalty", self.frequency_penalty)
+        if self.presence_penalty is not None:
+            checks.check_penalty("presence_penalty", self.presence_penalty)
+        if self.frequency_penalty is not None:
+            checks.check_penalty("frequency_penalty", self.frequency_penalty)
         checks.check_context_size("repetition_context_size", self.repetition_context_size)
         checks.check_context_size("presence_context_size", self.presence_context_size)
         checks.check_context_size("frequency_context_size", self.frequency_context_size)

@@ -32,7 +32,7 @@ def make_logits_processors(
     latest tokens that are looked at; None is all. SamplingOptionError if a value is out
     of range.
     """
-    options = ProcessorOptions(
+    o = ProcessorOptions(
         logit_bias,
         repetition_penalty,
         repetition_context_size,
@@ -41,11 +41,6 @@ def make_logits_processors(
         frequency_penalty,
         frequency_context_size,
     )
-    return processors_from(options)
-
-
-def processors_from(options: ProcessorOptions) -> list[LogitsProcessor]:
-    o = options
     processors: list[LogitsProcessor] = []
     if o.logit_bias:
         processors.append(make_logit_bias(o.logit_bias))
