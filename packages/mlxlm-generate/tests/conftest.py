@@ -27,7 +27,9 @@ class Layer(nn.Module):
         super().__init__()
         self.qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
         self.out = nn.Linear(WIDTH, WIDTH, bias=False)
-        self.mlp = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH))
+        self.mlp = nn.Sequential(
+            nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH)
+        )
         self.rope = nn.RoPE(WIDTH // HEADS)
 
     def __call__(self, x: mx.array, cache: Cache | None) -> mx.array:
@@ -135,7 +137,8 @@ def greedy() -> Callable[[Any, list[int], int], list[int]]:
     def reference(model: TinyModel, prompt: list[int], count: int) -> list[int]:
         tokens = list(prompt)
         for _ in range(count):
-            tokens.append(int(mx.argmax(model(mx.array([tokens]))[0, -1]).item()))
+            best: Any = mx.argmax(model(mx.array([tokens]))[0, -1]).item()
+            tokens.append(best)
         return tokens[len(prompt) :]
 
     return reference

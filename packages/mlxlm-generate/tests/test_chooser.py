@@ -2,8 +2,8 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlxlm_generate import chooser as module
 from mlxlm_generate.chooser import Chooser
+from mlxlm_generate.logprobs import log_softmax
 from mlxlm_sample import make_sampler
 
 PROMPT = mx.array([1, 2], dtype=mx.uint32)
@@ -13,13 +13,12 @@ LOGITS = mx.array([[0.0, 3.0, 1.0]])
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
-    original = module.log_softmax
 
     def counting(logits: mx.array) -> mx.array:
         calls.append(1)
-        return original(logits)
+        return log_softmax(logits)
 
-    monkeypatch.setattr(module, "log_softmax", counting)
+    monkeypatch.setattr("mlxlm_generate.chooser.log_softmax", counting)
     return calls
 
 

@@ -64,7 +64,7 @@ def test_switch_changes_little(model: Any, greedy: Any) -> None:
 
 def test_switch_in_prefill(model: Any) -> None:
     cache = make_prompt_cache(model)
-    options = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": 4}
+    options: dict[str, Any] = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": 4}
     steps = generate_step(PROMPT, model, prompt_cache=cache, prefill_step_size=3, **options)
     next(steps)
     steps.close()
@@ -74,16 +74,14 @@ def test_switch_in_prefill(model: Any) -> None:
 def test_R14_default_start_leaves_short_caches_alone(model: Any) -> None:
     cache = make_prompt_cache(model)
     list(
-        generate_step(
-            PROMPT, model, max_tokens=4, prompt_cache=cache, kv_bits=8, kv_group_size=32
-        )
+        generate_step(PROMPT, model, max_tokens=4, prompt_cache=cache, kv_bits=8, kv_group_size=32)
     )
     assert all(type(layer) is KVCache for layer in cache)
 
 
 def test_quantized_cache_goes_on_in_another_call(model: Any) -> None:
     cache: list[Any] = make_prompt_cache(model)
-    options = {
+    options: dict[str, Any] = {
         "prompt_cache": cache,
         "kv_bits": 8,
         "kv_group_size": 32,

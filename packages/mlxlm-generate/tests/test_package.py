@@ -23,12 +23,18 @@ def test_importing_does_not_load_mlx() -> None:
 
 
 def test_import_takes_at_most_100_ms_more_than_mlx() -> None:
+    timed = "import time, mlx.core; t = time.process_time(); {}; print(time.process_time() - t)"
+    assert min(float(run(timed.format("import mlxlm_generate"))) for _ in range(3)) < 0.1
+
+
+def test_loading_all_takes_no_more_than_twice_what_mlx_does() -> None:
+    """As a ratio within one process, so that a busy machine makes no difference."""
     timed = (
-        "import time, mlx.core; start = time.process_time(); "
-        + _ALL
-        + "print(time.process_time() - start)"
+        "import time; a = time.process_time(); import mlx.core; b = time.process_time(); "
+        "from mlxlm_generate import generate, stream_generate, generate_step; "
+        "print((time.process_time() - b) / (b - a))"
     )
-    assert min(float(run(timed)) for _ in range(3)) < 0.1
+    assert min(float(run(timed)) for _ in range(3)) < 2
 
 
 def test_import_leaves_no_stream_and_no_logging_set_up() -> None:

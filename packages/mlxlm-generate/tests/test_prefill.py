@@ -25,9 +25,7 @@ def filled(model: Any, tokens: list[int], step_size: int, progress: Any = None) 
 
 
 @settings(max_examples=20, deadline=None)
-@given(
-    tokens=st.lists(st.integers(0, 257), min_size=1, max_size=40), step_size=st.integers(1, 41)
-)
+@given(tokens=st.lists(st.integers(0, 257), min_size=1, max_size=40), step_size=st.integers(1, 41))
 def test_chunks_make_no_difference(model: Any, tokens: list[int], step_size: int) -> None:
     chunked, whole = filled(model, tokens, step_size), filled(model, tokens, 2048)
     assert chunked.fed == whole.fed == len(tokens) - 1

@@ -5,6 +5,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_cache import (
+    Cache,
     ConcatenateKVCache,
     KVCache,
     QuantizedKVCache,
@@ -115,9 +116,7 @@ def test_exception_leaves_what_was_yielded(
 ) -> None:
     """An interrupt between two layers of a step leaves no layer ahead."""
     cache = make_prompt_cache(model)
-    steps = generate_step(
-        PROMPT, model, max_tokens=6, prompt_cache=cache, prefill_step_size=4
-    )
+    steps = generate_step(PROMPT, model, max_tokens=6, prompt_cache=cache, prefill_step_size=4)
     calls = {"prefill": 2, "first token": 4, "later": 6}[at]
     second = type(model.layers[1])
     original, count = second.__call__, 0
@@ -131,12 +130,11 @@ def test_exception_leaves_what_was_yielded(
         return original(self, *args)
 
     monkeypatch.setattr(second, "__call__", interrupted)
-    yielded = 0
+    yielded: list[int] = []
     with pytest.raises(error):
-        for _ in steps:
-            yielded += 1
+        yielded.extend(token for token, _ in steps)
     expected = {"prefill": 4, "first token": 10, "later": 12}[at]
-    assert yielded == {"prefill": 0, "first token": 0, "later": 1}[at]
+    assert len(yielded) == {"prefill": 0, "first token": 0, "later": 1}[at]
     assert [layer.offset for layer in cache] == [expected] * 2
 
 
@@ -230,7 +228,7 @@ def test_log_probabilities_are_the_whole_vector(model: Any) -> None:
     ):
         assert lazy.shape == (258,)
         assert lazy.dtype == mx.float32
-        assert int(mx.argmax(lazy).item()) == token
+        assert mx.argmax(lazy).item() == token
         assert mx.allclose(mx.exp(lazy).sum(), mx.array(1.0), atol=1e-5)
         assert mx.array_equal(lazy, eager)
 
@@ -266,13 +264,11 @@ def test_embeddings_in_place_of_tokens(model: Any) -> None:
 
 def test_R57_long_decode_has_flat_memory(model: Any) -> None:
     """5,000 steps: a bounded cache neither grows nor keeps the graph of its updates."""
-    cache = [RotatingKVCache(32, keep=4) for _ in range(2)]
+    cache: list[Cache] = [RotatingKVCache(32, keep=4) for _ in range(2)]
     unread = make_logits_processors(logit_bias={3: -1.0})  # never looks at the history
     at: list[int] = []
     for i, _ in enumerate(
-        generate_step(
-            PROMPT, model, max_tokens=5000, prompt_cache=cache, logits_processors=unread
-        )
+        generate_step(PROMPT, model, max_tokens=5000, prompt_cache=cache, logits_processors=unread)
     ):
         if i in (999, 2999, 4999):
             at.append(mx.get_active_memory())
@@ -325,7 +321,7 @@ def test_kv_bits_of_caches_that_cannot_or_differ_raise_at_the_call(
 ) -> None:
     with pytest.raises(ValueError, match="RotatingKVCache"):
         generate_step(PROMPT, rotating_model, kv_bits=8)
-    cache = [QuantizedKVCache(32, 4), QuantizedKVCache(32, 4)]
+    cache: list[Cache] = [QuantizedKVCache(32, 4), QuantizedKVCache(32, 4)]
     with pytest.raises(ValueError, match="8 bits"):
         generate_step(PROMPT, model, kv_bits=8, kv_group_size=32, prompt_cache=cache)
 

@@ -31,7 +31,7 @@ def test_encoding_objects_have_ids() -> None:
 
 def test_stops_wherever_the_tokenizer_names_them(caplog: pytest.LogCaptureFixture) -> None:
     def stops(**names: Any) -> frozenset[int]:
-        return eos_token_ids(SimpleNamespace(**names))  # type: ignore[arg-type]
+        return eos_token_ids(SimpleNamespace(**names))
 
     assert stops(eos_token_ids={1, 2}, eos_token_id=3) == {1, 2}
     assert stops(eos_token_ids=4) == {4}
