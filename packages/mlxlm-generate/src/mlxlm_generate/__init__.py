@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from mlxlm_generate.response import FinishReason as FinishReason
     from mlxlm_generate.response import GenerationResponse as GenerationResponse
     from mlxlm_generate.step import generate_step as generate_step
-    from mlxlm_generate.text import generate as generate
-    from mlxlm_generate.text import statistics as statistics
     from mlxlm_generate.stream import stream_generate as stream_generate
     from mlxlm_generate.streams import generation_stream as generation_stream
+    from mlxlm_generate.text import generate as generate
+    from mlxlm_generate.text import statistics as statistics
     from mlxlm_generate.wired import wired_limit as wired_limit
 
 __getattr__, __dir__ = attach(

@@ -1,6 +1,7 @@
 """The loop: fill the cache, then one token at a time with the next one under way."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import cast
 
 import mlx.core as mx
 from mlxlm_cache import Cache
@@ -16,6 +17,8 @@ from mlxlm_generate.protocols import LogitsProcessor, Model, ProgressCallback, S
 from mlxlm_generate.streams import generation_stream
 
 _CLEAR_EVERY = 256  # tokens: gives back buffers of sizes that don't come again
+
+_async_eval: Callable[..., None] = mx.async_eval
 
 Steps = Generator[tuple[int, Observed], None, None]
 
@@ -79,14 +82,14 @@ def _steps(
         with mx.stream(stream):
             choice = choose(forward(tokens, embeddings)[:, -1])
         observed = () if observe_lazily else choice.observed
-        mx.async_eval(choice.token, *observed, *choose.pending())
+        _async_eval(choice.token, *observed, *choose.pending())
         return choice
 
     def absorb(tokens: mx.array, embeddings: mx.array | None = None) -> None:
         """Feed tokens for the cache alone: no logits are computed."""
         with mx.stream(stream):
             forward(tokens, embeddings)
-        mx.async_eval(forward.states())
+        _async_eval(forward.states())
 
     total, yielded = len(prompt), 0
     try:
@@ -108,7 +111,7 @@ def _steps(
                 following = launch(current.token)
             elif cache_is_kept:
                 absorb(current.token)
-            token = int(current.token.item())
+            token = cast(int, current.token.item())
             if yielded == 0 and progress is not None:
                 progress(total, total)
             yielded += 1

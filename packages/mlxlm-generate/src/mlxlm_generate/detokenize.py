@@ -5,7 +5,7 @@ from collections.abc import Callable
 from os.path import commonprefix
 from typing import Any
 
-from mlxlm_generate.protocols import BareTokenizer
+from mlxlm_generate.protocols import Decoder
 
 _CONTEXT = 8  # tokens decoded again before the new ones: decoders look back a little
 _WINDOW = 32
@@ -24,7 +24,7 @@ class WindowDetokenizer:
     until the run of them ends, since one wrong byte spoils a whole run.
     """
 
-    def __init__(self, tokenizer: BareTokenizer) -> None:
+    def __init__(self, tokenizer: Decoder) -> None:
         self._decode = tokenizer.decode
         self._name: Callable[[int], Any] | None = getattr(
             tokenizer, "convert_ids_to_tokens", getattr(tokenizer, "id_to_token", None)

@@ -46,8 +46,9 @@ class Forward:
     def keep_first(self, tokens: int) -> None:
         """Take back what went into the cache beyond the first `tokens` fed.
 
-        A call that was interrupted leaves some layers a step ahead of others.
+        A call that was interrupted leaves some layers ahead of others, and isn't counted.
         """
+        tokens = min(tokens, self.fed)
         for start, layer in zip(self._starts, self.cache, strict=True):
             excess = layer.offset - start - tokens
             if excess <= 0:

@@ -1,7 +1,7 @@
 """Log-probabilities, only those asked for, so that memory stays flat (R60)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import mlx.core as mx
 
@@ -58,13 +58,13 @@ class Observer:
         if not observed:
             return NO_LOGPROBS
         sampled, *others = observed
-        logprob = float(sampled.item())
+        logprob = cast(float, sampled.item())
         if self.request == "sampled":
             return Logprobs(logprob)
         if self.request == "full":
             return Logprobs(logprob, full=others[0])
-        ids, values = (array.tolist() for array in others)
-        pairs = [(int(i), float(v)) for i, v in zip(ids, values, strict=True)]
+        ids, values = others
+        pairs = zip(cast(list[int], ids.tolist()), cast(list[float], values.tolist()), strict=True)
         return Logprobs(logprob, top=tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))))
 
 

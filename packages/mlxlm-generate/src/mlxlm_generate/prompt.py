@@ -69,6 +69,6 @@ def takes_embeddings(model: Any) -> bool:
 
 def _is_id(token: Any) -> bool:
     try:
-        return int(token) == token and token >= 0
+        return bool(int(token) == token and token >= 0)
     except (TypeError, ValueError):
         return False

@@ -30,16 +30,20 @@ class Model(Protocol):
     def __call__(self, tokens: mx.array, /, *, cache: Any = None) -> mx.array: ...
 
 
+class Decoder(Protocol):
+    """Token ids to text."""
+
+    def decode(self, ids: Any, /) -> str: ...
+
+
 @runtime_checkable
-class BareTokenizer(Protocol):
+class BareTokenizer(Decoder, Protocol):
     """The least there has to be: a tokenizer of `tokenizers` or `transformers` fits.
 
     `encode` adds the special tokens of a prompt; it returns ids, or an object with `ids`.
     """
 
     def encode(self, text: str, /) -> Any: ...
-
-    def decode(self, ids: Any, /) -> str: ...
 
 
 @runtime_checkable

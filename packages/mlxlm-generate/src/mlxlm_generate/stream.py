@@ -21,6 +21,7 @@ from mlxlm_generate.protocols import (
     Sampler,
 )
 from mlxlm_generate.response import FinishReason, GenerationResponse
+from mlxlm_generate.streams import generation_stream
 from mlxlm_generate.tokenizer import encode, eos_token_ids, streaming_detokenizer
 from mlxlm_generate.wired import wired_limit
 
@@ -129,7 +130,7 @@ def _responses(
             logprobs=record.full,
         )
 
-    with wired_limit(model), closing(steps):
+    with wired_limit(model, [generation_stream()]), closing(steps):
         for token, observed in steps:
             count += 1
             if count == 1:

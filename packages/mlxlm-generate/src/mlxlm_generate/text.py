@@ -72,15 +72,15 @@ def generate(
     if verbose and last is not None:
         sys.stdout.write("\n")
         sys.stdout.flush()
-        sys.stderr.write(statistics(last))
+        sys.stderr.write(statistics(last) + "\n")
     return "".join(pieces)
 
 
 def statistics(response: GenerationResponse) -> str:
-    """Describe a last response in lines: counts, speeds, memory."""
+    """Describe a last response in three lines: counts, speeds, memory."""
     return (
         f"Prompt: {response.prompt_tokens} tokens, {response.prompt_tps:.3f} tokens-per-sec\n"
         f"Generation: {response.generation_tokens} tokens, "
         f"{response.generation_tps:.3f} tokens-per-sec\n"
-        f"Peak memory: {response.peak_memory:.3f} GB\n"
+        f"Peak memory: {response.peak_memory:.3f} GB"
     )

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
-from mlx.utils import tree_reduce
+from mlx.utils import tree_flatten
 from mlxlm_cache.device import backend, working_set
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def wired_limit(
     """Raise MLX's wired limit to the recommended working set (macOS 15 or later).
 
     Warns, through `logging`, where the model nearly fills it. At the end waits for
-    `streams` (by default all work) and sets the old limit again, once the last of
+    `streams` and sets the old limit again, once the last of
     several threads is done. Does nothing without Metal.
     """
     if backend() != "metal":
@@ -37,8 +37,8 @@ def wired_limit(
     try:
         yield
     finally:
-        for stream in streams or [None]:
-            mx.synchronize(*([] if stream is None else [stream]))
+        for stream in streams or [mx.default_stream(mx.default_device())]:
+            mx.synchronize(stream)
         _restore()
 
 
@@ -75,7 +75,5 @@ def _warn_if_tight(model: Any, limit: int) -> None:
 def model_bytes(model: Any) -> int:
     """Return the bytes of a model's arrays; 0 for a model that isn't an `nn.Module`."""
 
-    def add(total: int, leaf: Any) -> int:
-        return total + leaf.nbytes if isinstance(leaf, mx.array) else total
-
-    return int(tree_reduce(add, model, 0))
+    leaves = cast(list[tuple[str, Any]], tree_flatten(model))
+    return sum(leaf.nbytes for _, leaf in leaves if isinstance(leaf, mx.array))
