@@ -1,7 +1,8 @@
 from importlib.metadata import version
+from typing import Any
 
 
-def test_doctor_tells_versions_backend_and_blas_on_stdout(command) -> None:
+def test_doctor_tells_versions_backend_and_blas_on_stdout(command: Any) -> None:
     done = command("mlxlm", "doctor")
     assert (done.returncode, done.stderr) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())

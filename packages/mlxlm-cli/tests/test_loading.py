@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from mlxlm_cli.generate import build_parser
 from mlxlm_cli.loading import load
@@ -5,9 +7,9 @@ from mlxlm_models.errors import TokenizerError
 
 
 class Tokenizer:
-    chat_template = None
+    chat_template: str | None = None
 
-    def __init__(self, vocabulary: set[str]) -> None:
+    def __init__(self, vocabulary: frozenset[str]) -> None:
         self.vocabulary = vocabulary
         self.ends: list[str] = []
 
@@ -19,14 +21,14 @@ class Tokenizer:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch):
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function: flags and a vocabulary in; what was loaded, and the tokenizer, out."""
 
-    def run(*argv: str, vocabulary: set[str] = frozenset(), **named):
-        calls = []
+    def run(*argv: str, vocabulary: frozenset[str] = frozenset(), **named: str) -> Any:
+        calls: list[dict[str, Any]] = []
         tokenizer = Tokenizer(vocabulary)
 
-        def fake(name, **options):
+        def fake(name: str, **options: Any) -> tuple[object, Tokenizer]:
             calls.append({"name": name} | options)
             return object(), tokenizer
 
@@ -37,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_model_flags_reach_the_loader(asked) -> None:
+def test_model_flags_reach_the_loader(asked: Any) -> None:
     flags = ("--adapter-path", "a", "--revision", "r", "--trust-remote-code")
     call, _ = asked("--model", "m", *flags, "--cpu-weights", "packed")
     assert call == {
@@ -49,15 +51,15 @@ def test_model_flags_reach_the_loader(asked) -> None:
     }
 
 
-def test_a_prompt_cache_file_names_model_and_revision(asked) -> None:
+def test_a_prompt_cache_file_names_model_and_revision(asked: Any) -> None:
     call, _ = asked(model="from file", revision="abc")
     assert (call["name"], call["revision"]) == ("from file", "abc")
     call, _ = asked("--model", "m")
     assert (call["name"], call["revision"]) == ("m", None)
 
 
-def test_R39_the_default_template_is_honoured_or_refused(asked) -> None:
-    chatml = {"<|im_start|>", "<|im_end|>"}
+def test_R39_the_default_template_is_honoured_or_refused(asked: Any) -> None:
+    chatml = frozenset({"<|im_start|>", "<|im_end|>"})
     _, tokenizer = asked("--use-default-chat-template", vocabulary=chatml)
     assert "<|im_start|>" in tokenizer.chat_template
     _, tokenizer = asked(vocabulary=chatml)

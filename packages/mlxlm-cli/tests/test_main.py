@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from mlxlm_cli.commands import COMMANDS, NOT_YET
 from mlxlm_cli.main import main
@@ -43,7 +45,7 @@ def test_help_lists_what_is_there_and_what_is_not(capsys: pytest.CaptureFixture[
     assert all(name in out for name in MLX_LM)
 
 
-def test_supported_spellings_reach_the_command_without_a_notice(command) -> None:
+def test_supported_spellings_reach_the_command_without_a_notice(command: Any) -> None:
     spellings = (
         ("mlx_lm.generate", "--help"),
         ("mlx_lm", "generate", "--help"),
@@ -57,7 +59,7 @@ def test_supported_spellings_reach_the_command_without_a_notice(command) -> None
 
 
 @pytest.mark.parametrize("name", ["generate", "chat"])
-def test_R52_the_old_spelling_works_with_one_notice_on_stderr(command, name: str) -> None:
+def test_R52_the_old_spelling_works_with_one_notice_on_stderr(command: Any, name: str) -> None:
     done = command("python", "-m", f"mlx_lm.{name}", "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"usage: mlx_lm.{name}")

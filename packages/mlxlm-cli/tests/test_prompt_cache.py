@@ -1,6 +1,7 @@
 import logging
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -11,10 +12,10 @@ from mlxlm_cli.prompt_cache import open_prompt_cache
 
 
 @pytest.fixture
-def saved(tmp_path: Path):
+def saved(tmp_path: Path) -> Any:
     """Return a function that writes a cache of four tokens and returns its file."""
 
-    def save(bits: int | None = None, **facts) -> Path:
+    def save(bits: int | None = None, **facts: Any) -> Path:
         cache = KVCache()
         keys = mx.random.normal((1, 2, 4, 64))
         cache.update_and_fetch(keys, keys)
@@ -30,7 +31,7 @@ def flags(file: Path, *argv: str) -> Namespace:
     return build_parser().parse_args(["--prompt-cache-file", str(file), *argv])
 
 
-def test_R15_settings_are_stated_on_load(saved, caplog: pytest.LogCaptureFixture) -> None:
+def test_R15_settings_are_stated_on_load(saved: Any, caplog: pytest.LogCaptureFixture) -> None:
     file = saved(4, model="org/model", tokens=[1, 2, 3, 4])
     with caplog.at_level(logging.INFO):
         opened = open_prompt_cache(flags(file))
@@ -43,21 +44,23 @@ def test_R15_settings_are_stated_on_load(saved, caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("flag", "value", "kept"), [("--kv-bits", "8", "4"), ("--kv-group-size", "32", "64")]
 )
-def test_R15_other_settings_than_the_files_are_an_error(saved, flag, value, kept) -> None:
+def test_R15_other_settings_than_the_files_are_an_error(
+    saved: Any, flag: str, value: str, kept: str
+) -> None:
     file = saved(4, model="org/model")
     with pytest.raises(CommandError, match=f"{flag} {value} differs .* with {flag} {kept};"):
         open_prompt_cache(flags(file, flag, value))
     open_prompt_cache(flags(file, flag, kept))
 
 
-def test_R15_a_flag_that_the_file_leaves_idle_is_an_error(saved) -> None:
+def test_R15_a_flag_that_the_file_leaves_idle_is_an_error(saved: Any) -> None:
     file = saved(model="org/model")
     with pytest.raises(CommandError, match="--kv-group-size has no effect"):
         open_prompt_cache(flags(file, "--kv-group-size", "32"))
     open_prompt_cache(flags(file, "--kv-bits", "8", "--kv-group-size", "32"))
 
 
-def test_R22_another_model_than_the_files_is_an_error(saved) -> None:
+def test_R22_another_model_than_the_files_is_an_error(saved: Any) -> None:
     file = saved(metadata={"model": "org/model"})  # mlx-lm's key
     with pytest.raises(CommandError) as error:
         open_prompt_cache(flags(file, "--model", "org/other"))
@@ -68,14 +71,14 @@ def test_R22_another_model_than_the_files_is_an_error(saved) -> None:
     assert open_prompt_cache(flags(file, "--model", "org/model")).model == "org/model"
 
 
-def test_R22_a_file_that_names_no_model_needs_one(saved) -> None:
+def test_R22_a_file_that_names_no_model_needs_one(saved: Any) -> None:
     file = saved()
     with pytest.raises(CommandError, match="give --model"):
         open_prompt_cache(flags(file))
     assert open_prompt_cache(flags(file, "--model", "org/model")).model is None
 
 
-def test_R22_another_revision_than_the_files_is_an_error(saved) -> None:
+def test_R22_another_revision_than_the_files_is_an_error(saved: Any) -> None:
     file = saved(model="org/model", revision="abc")
     with pytest.raises(CommandError, match="--revision main"):
         open_prompt_cache(flags(file, "--revision", "main"))

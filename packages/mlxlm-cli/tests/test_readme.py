@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlxlm_cli import chat, generate
@@ -32,7 +33,7 @@ def table(parser: Parser) -> str:
 
 
 @pytest.mark.parametrize("command", [generate, chat], ids=["generate", "chat"])
-def test_R53_the_flag_tables_are_the_parsers(command) -> None:
+def test_R53_the_flag_tables_are_the_parsers(command: Any) -> None:
     assert table(command.build_parser()) in README
 
 
@@ -42,8 +43,8 @@ def test_R53_the_commands_are_those_there_are() -> None:
     assert "Not there yet: " + ", ".join(f"`{name}`" for name in NOT_YET) + "." in README
 
 
-def test_R53_the_example_prints_what_the_readme_shows(command) -> None:
+def test_R53_the_example_prints_what_the_readme_shows(command: Any) -> None:
     (example,) = re.findall(r"```console\n\$ (.+)\n((?:.|\n)+?)```", README)
     name, *arguments = shlex.split(example[0])
     done = command(name, *arguments)
-    assert (done.returncode, done.stdout) == (0, example[1])
+    assert (done.returncode, done.stdout, done.stderr) == (0, example[1], "")

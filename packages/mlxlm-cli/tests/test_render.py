@@ -1,5 +1,6 @@
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mlxlm_cli.errors import CommandError
@@ -24,9 +25,16 @@ class Characters:
         return "".join(map(chr, ids))
 
     def apply_chat_template(
-        self, messages, *, tokenize, continue_final_message, add_generation_prompt, **config
+        self,
+        messages: list[dict[str, str]],
+        *,
+        tokenize: bool,
+        continue_final_message: bool,
+        add_generation_prompt: bool,
+        **config: str,
     ) -> str:
         assert not tokenize
+        assert self.template is not None
         text = "^" + config.get("tag", "")
         for message in messages:
             text += self.template.format(call=next(self.calls), **message)
@@ -35,7 +43,7 @@ class Characters:
         return text + ("<assistant>" if add_generation_prompt else "")
 
 
-def rendered(tokenizer: Characters, *argv: str, file=None) -> str:
+def rendered(tokenizer: Characters, *argv: str, file: Any = None) -> str:
     args = build_parser().parse_args(argv)
     return tokenizer.decode(render(args, tokenizer, args.prompt, file))
 

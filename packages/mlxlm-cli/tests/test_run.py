@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from mlxlm_cli.arguments.parser import Parser
+from mlxlm_cli.arguments.values import boolean
 from mlxlm_cli.errors import CommandError, UsageError
 from mlxlm_cli.run import run
 
@@ -65,6 +66,23 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 1
     assert "Traceback" in err
     assert err.splitlines()[-1] == "tool: error: no model"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "loaded\n"),
+        (["--verbose", "false"], ""),
+        (["--verbose", "false", "--log-level", "INFO"], "loaded\n"),
+    ],
+)
+def test_verbose_false_leaves_out_notices(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = Parser("tool", "A tool.")
+    parser.add_argument("--verbose", type=boolean, default=True)
+    status = run(parser, lambda args: logging.getLogger("mlxlm_models").info("loaded"), argv)
+    assert (status, capsys.readouterr().err) == (0, said)
 
 
 def test_ctrl_c_is_130_and_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

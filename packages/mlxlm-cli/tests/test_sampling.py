@@ -1,4 +1,5 @@
 import logging
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -13,7 +14,7 @@ class Tokenizer:
         return [2]
 
 
-def sampler(*argv: str):
+def sampler(*argv: str) -> Any:
     return make_sampler(build_parser().parse_args(argv), Tokenizer())
 
 

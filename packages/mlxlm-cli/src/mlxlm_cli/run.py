@@ -48,12 +48,18 @@ def _prepare(args: Namespace) -> None:
 
     from mlxlm_cli.logs import set_up
 
-    set_up(args.log_level)
+    set_up(_log_level(args))
     if hasattr(sys.stdout, "reconfigure"):  # an emoji must not end a program on a C locale
         sys.stdout.reconfigure(errors="replace")
     blas = preload_blas()
     if blas.notice:
         logging.getLogger(__name__).warning("%s", blas.reason)
+
+
+def _log_level(args: Namespace) -> str:
+    """Return the level asked for; `--verbose false` alone asks for warnings only."""
+    quiet = not getattr(args, "verbose", True) and "log_level" not in args.given
+    return "WARNING" if quiet else str(args.log_level)
 
 
 def _describe(error: Exception) -> str:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from mlxlm_cache import KVCache, make_prompt_cache
 from mlxlm_cli.chat.conversation import Answer, Conversation
@@ -10,7 +12,7 @@ def silent(text: str) -> None:
     pass
 
 
-def talk(model, tokenizer, **options) -> Conversation:
+def talk(model: Any, tokenizer: Any, **options: Any) -> Conversation:
     return Conversation(
         model, tokenizer, system_prompt="Be terse.", options={"max_tokens": 8, **options}
     )
@@ -29,7 +31,9 @@ def from_scratch(conversation: Conversation, question: str) -> str:
 
 
 @pytest.mark.parametrize("strip", [False, True])
-def test_every_turn_answers_as_if_the_conversation_were_read_anew(toy, characters, strip) -> None:
+def test_every_turn_answers_as_if_the_conversation_were_read_anew(
+    toy: Any, characters: Any, strip: bool
+) -> None:
     characters._strip = strip
     conversation = talk(toy, characters)
     for question in QUESTIONS:
@@ -38,7 +42,7 @@ def test_every_turn_answers_as_if_the_conversation_were_read_anew(toy, character
         assert conversation.messages[-1] == {"role": "assistant", "content": wanted}
 
 
-def test_a_turn_feeds_only_what_the_cache_has_not_seen(toy, characters) -> None:
+def test_a_turn_feeds_only_what_the_cache_has_not_seen(toy: Any, characters: Any) -> None:
     conversation = talk(toy, characters)
     conversation.ask(QUESTIONS[0], silent)
     fed: list[int] = []
@@ -47,7 +51,7 @@ def test_a_turn_feeds_only_what_the_cache_has_not_seen(toy, characters) -> None:
     assert max(fed) <= 1 + len(QUESTIONS[1]) + 2 + 1 + 1
 
 
-def test_a_cache_that_cannot_go_back_is_filled_anew(toy, characters) -> None:
+def test_a_cache_that_cannot_go_back_is_filled_anew(toy: Any, characters: Any) -> None:
     class Forward(KVCache):
         def is_trimmable(self) -> bool:
             return False
@@ -60,7 +64,7 @@ def test_a_cache_that_cannot_go_back_is_filled_anew(toy, characters) -> None:
         assert conversation.ask(question, silent).text == wanted
 
 
-def test_a_bounded_cache_goes_on_after_it_has_wrapped(toy, characters) -> None:
+def test_a_bounded_cache_goes_on_after_it_has_wrapped(toy: Any, characters: Any) -> None:
     del type(toy).make_cache
     conversation = Conversation(toy, characters, max_kv_size=16, options={"max_tokens": 8})
     for question in QUESTIONS:
@@ -69,7 +73,7 @@ def test_a_bounded_cache_goes_on_after_it_has_wrapped(toy, characters) -> None:
         assert conversation.cache[0].size() <= 16
 
 
-def test_a_stopped_answer_is_remembered_as_far_as_it_was_shown(toy, characters) -> None:
+def test_a_stopped_answer_is_remembered_as_far_as_it_was_shown(toy: Any, characters: Any) -> None:
     conversation = talk(toy, characters)
     shown: list[str] = []
     answer = conversation.ask(QUESTIONS[0], shown.append, lambda: len(shown) >= 3)
@@ -80,7 +84,7 @@ def test_a_stopped_answer_is_remembered_as_far_as_it_was_shown(toy, characters) 
     assert conversation.ask(QUESTIONS[1], silent).text == wanted
 
 
-def test_a_question_stopped_while_it_is_read_is_forgotten(toy, characters) -> None:
+def test_a_question_stopped_while_it_is_read_is_forgotten(toy: Any, characters: Any) -> None:
     conversation = talk(toy, characters, prefill_step_size=4)
     conversation.ask(QUESTIONS[0], silent)
     before = list(conversation.messages)
@@ -91,7 +95,7 @@ def test_a_question_stopped_while_it_is_read_is_forgotten(toy, characters) -> No
     assert conversation.ask(QUESTIONS[1], silent).text == wanted
 
 
-def test_an_error_forgets_the_question_and_the_cache(toy, characters) -> None:
+def test_an_error_forgets_the_question_and_the_cache(toy: Any, characters: Any) -> None:
     conversation = talk(toy, characters)
     conversation.ask(QUESTIONS[0], silent)
 
@@ -107,7 +111,7 @@ def test_an_error_forgets_the_question_and_the_cache(toy, characters) -> None:
     assert conversation.ask(QUESTIONS[1], silent).text == wanted
 
 
-def test_a_stop_token_is_in_the_cache_but_not_in_the_answer(toy, characters) -> None:
+def test_a_stop_token_is_in_the_cache_but_not_in_the_answer(toy: Any, characters: Any) -> None:
     probe = talk(toy, characters).ask(QUESTIONS[0], silent).text
     characters.eos_token_ids = {ord(probe[2])}
     conversation = talk(toy, characters)
@@ -117,7 +121,7 @@ def test_a_stop_token_is_in_the_cache_but_not_in_the_answer(toy, characters) -> 
     assert conversation.cache[0].offset == len(conversation._seen)
 
 
-def test_reset_keeps_the_system_prompt_alone(toy, characters) -> None:
+def test_reset_keeps_the_system_prompt_alone(toy: Any, characters: Any) -> None:
     conversation = talk(toy, characters)
     first = conversation.ask(QUESTIONS[0], silent)
     conversation.reset()

