@@ -11,7 +11,7 @@ from mlxlm_cache.masks import Mask, attention_mask
 
 # Floating-point keys or values, (B, n_kv, L, D); or packed ones with scales and biases.
 Packed = tuple[mx.array, mx.array, mx.array]
-Fetched = tuple[mx.array, mx.array] | tuple[Packed, Packed]
+Fetched = tuple[mx.array | Packed, mx.array | Packed]
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class Cache(ABC):
 
         Raises CacheNotTrimmable, unchanged, where they cannot be taken back.
         """
+        if number_of_tokens(n) == 0:
+            return 0
         raise CacheNotTrimmable(f"{type(self).__name__} cannot take tokens back")
 
     @property

@@ -20,3 +20,9 @@ def grown(buffer: mx.array | None, like: mx.array, used: int, capacity: int) -> 
     if buffer is None or used == 0:
         return spare
     return mx.concatenate([buffer[:, :, :used], spare], axis=2)
+
+
+def allocated(*buffers: mx.array | tuple[mx.array, ...] | None) -> int:
+    """Return the bytes of the buffers there are."""
+    parts = (b if isinstance(b, tuple) else (b,) for b in buffers if b is not None)
+    return sum(array.nbytes for part in parts for array in part)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
+from mlxlm_cache.blocks import allocated
 from mlxlm_cache.kv import KVCache, State
 from mlxlm_cache.registry import register_cache
 
@@ -53,9 +54,7 @@ class ConcatenateKVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        if self.keys is None or self.values is None:
-            return 0
-        return self.keys.nbytes + self.values.nbytes
+        return allocated(self.keys, self.values)
 
     def is_trimmable(self) -> bool:
         return True

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal, overload
 
 import mlx.core as mx
@@ -183,7 +184,7 @@ def _check_length(path: Path) -> None:
 
 def _write(path: Path, arrays: dict[str, mx.array], facts: dict[str, str]) -> None:
     """Write to a temporary name beside the file, then rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.safetensors")
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}.safetensors")
     try:
         mx.save_safetensors(str(temporary), arrays, facts)
         with temporary.open("rb") as file:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import grown, rounded_up
+from mlxlm_cache.blocks import allocated, grown, rounded_up
 from mlxlm_cache.registry import register_cache
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ class KVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        if self.keys is None or self.values is None:
-            return 0
-        return self.keys.nbytes + self.values.nbytes
+        return allocated(self.keys, self.values)
 
     def is_trimmable(self) -> bool:
         return True

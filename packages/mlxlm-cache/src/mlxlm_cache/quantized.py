@@ -5,7 +5,7 @@ from typing import Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, Packed, number_of_tokens
-from mlxlm_cache.blocks import grown, rounded_up
+from mlxlm_cache.blocks import allocated, grown, rounded_up
 from mlxlm_cache.errors import CacheNotQuantizable
 from mlxlm_cache.registry import register_cache
 
@@ -37,7 +37,7 @@ class QuantizedKVCache(Cache):
                 f"a head dimension of {array.shape[-1]} cannot be quantized in groups of "
                 f"{self.group_size}: choose a group size that divides it, of {GROUP_SIZES}"
             )
-        return mx.quantize(array, group_size=self.group_size, bits=self.bits)
+        return _triple(mx.quantize(array, group_size=self.group_size, bits=self.bits))
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Packed, Packed]:
         start = self.offset
@@ -87,9 +87,7 @@ class QuantizedKVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        if self.keys is None or self.values is None:
-            return 0
-        return sum(part.nbytes for part in (*self.keys, *self.values))
+        return allocated(self.keys, self.values)
 
     def is_trimmable(self) -> bool:
         return True

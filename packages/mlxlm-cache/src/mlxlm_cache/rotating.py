@@ -9,7 +9,7 @@ from typing import Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import grown, rounded_up
+from mlxlm_cache.blocks import allocated, grown, rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
 from mlxlm_cache.kv import State
 from mlxlm_cache.masks import Mask, attention_mask, check_window, visible
@@ -182,9 +182,7 @@ class RotatingKVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        if self.keys is None or self.values is None:
-            return 0
-        return self.keys.nbytes + self.values.nbytes
+        return allocated(self.keys, self.values)
 
     def is_trimmable(self) -> bool:
         """Tell whether no token has been dropped yet."""

@@ -26,6 +26,8 @@ def publish(addresses: Mapping[str, int], soname: str) -> None:
 
     Raises OSError where the dynamic loader refuses.
     """
+    if not hasattr(os, "memfd_create"):
+        raise OSError("this Python has no os.memfd_create")
     image = elf_image(addresses, soname, machine=_machine())
     file = os.memfd_create(soname)
     try:

@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from mlxlm_cache.device.backend import has_cpu_wheel
 from mlxlm_cache.device.cores import usable_cores
 
 SWITCH = "MLXLM_BLAS"
-"""Environment variable: `off`, or the path of a library to use."""
+"""Environment variable: `off`, or a library to use (a path, or a name the loader finds)."""
 
 _WHEEL_PREFIX = "scipy_"
 _SYSTEM = (
@@ -50,8 +50,9 @@ _LAPACK = tuple(
 class Blas:
     """Which BLAS MLX's CPU products use.
 
-    `library` is None where MLX's own is used; `reason` says why, `notice` whether that
-    costs speed and is worth telling a user. `threads` is 0 where unknown.
+    `library` is None where MLX's own is used. `reason` says why that is, or why a library
+    that came first in line is not used; `notice` whether a user should be told.
+    `threads` is 0 where unknown.
     """
 
     library: str | None
@@ -63,7 +64,8 @@ class Blas:
     def __str__(self) -> str:
         if self.library is None:
             return f"MLX's own BLAS ({self.reason})"
-        return f"{self.library}, {self.threads or 'unknown'} threads ({self.path})"
+        instead = f"; {self.reason}" if self.reason else ""
+        return f"{self.library}, {self.threads or 'unknown'} threads ({self.path}{instead})"
 
 
 _loaded: Blas | None = None
@@ -103,10 +105,14 @@ def _preload() -> Blas:
     failed: list[str] = []
     for name, path, prefix in _candidates(wanted):
         try:
-            return _load(name, path, prefix)
+            found = _load(name, path, prefix)
         except OSError as error:
-            if "/" in path:  # a library that is there and does not load is news
-                failed.append(str(error))
+            if name == SWITCH:
+                failed.append(f"{SWITCH}={wanted} does not load: {error}")
+            elif "/" in path:  # a library that is there and does not load is news
+                failed.append(f"{name} does not load: {error}")
+            continue
+        return replace(found, reason="; ".join(failed), notice=bool(failed))
     missing = "no fast BLAS found: install the `cpu` extra, or the system's OpenBLAS"
     return Blas(None, reason="; ".join([missing, *failed]), notice=True)
 
@@ -114,7 +120,7 @@ def _preload() -> Blas:
 def _candidates(wanted: str) -> Iterator[tuple[str, str, str]]:
     """Yield name, path or soname, and symbol prefix, best first."""
     if wanted:
-        yield SWITCH, str(Path(wanted).absolute()), ""
+        yield SWITCH, str(Path(wanted).absolute()) if "/" in wanted else wanted, ""
     spec = find_spec("scipy_openblas32")
     for folder in (spec.submodule_search_locations if spec else None) or ():
         for file in sorted(Path(folder).glob("lib/libscipy_openblas*.so")):

@@ -10,7 +10,8 @@ def usable_cores() -> int:
     """Return the cores of the affinity mask, or fewer where a container has a quota."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(cores, _quota(_QUOTA) or cores))
+    quota = _quota(_QUOTA)
+    return cores if quota is None else max(1, min(cores, quota))
 
 
 def _quota(file: Path) -> int | None:

@@ -1,0 +1,260 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlxlm_cache
+import numpy as np
+import pytest
+from mlxlm_cache import (
+    Cache,
+    ConcatenateKVCache,
+    KVCache,
+    PromptFileError,
+    QuantizedKVCache,
+    RotatingKVCache,
+    UnknownCache,
+    load_prompt_cache,
+    read_prompt_file,
+    register_cache,
+    save_prompt_cache,
+)
+
+GOLDENS = sorted((Path(__file__).parent / "data").rglob("*.safetensors"))
+
+
+def stack() -> list[Cache]:
+    caches: list[Cache] = [
+        KVCache(),
+        RotatingKVCache(8, keep=2),
+        QuantizedKVCache(group_size=32, bits=4),
+        ConcatenateKVCache(),
+    ]
+    for length in (5, 4, 1, 1):
+        x = mx.random.normal((1, 2, length, 32), key=mx.random.key(length))
+        for cache in caches:
+            cache.update_and_fetch(x, -x)
+    return caches
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, mx.array):
+        return bool(mx.array_equal(ours, theirs))
+    if ours is None:
+        return theirs is None
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
+
+
+def edit(file: Path, key: str, value: str) -> None:
+    """Change one item of a file's metadata."""
+    loaded: Any = mx.load(str(file), return_metadata=True)
+    arrays, facts = loaded
+    mx.save_safetensors(str(file), arrays, facts | {key: value})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "prompt.safetensors"
+
+
+def test_what_is_saved_comes_back(file: Path) -> None:
+    caches = [c for _ in range(3) for c in stack()]  # twelve layers: "10" sorts before "2"
+    metadata = {"a": "b", "x.y": "z", "": "empty", "0": "digit"}
+    save_prompt_cache(file, caches, metadata)
+    again, facts = load_prompt_cache(file, return_metadata=True)
+    assert facts == metadata
+    assert [type(c) for c in again] == [type(c) for c in caches]
+    for ours, theirs in zip(caches, again, strict=True):
+        assert (theirs.offset, theirs.meta_state) == (ours.offset, ours.meta_state)
+        assert same(theirs.state, ours.state)
+
+
+def test_empty_caches_come_back_empty(file: Path) -> None:
+    empty: list[Cache] = [KVCache(), RotatingKVCache(8), QuantizedKVCache(), ConcatenateKVCache()]
+    save_prompt_cache(file, empty)
+    assert all(c.empty() for c in load_prompt_cache(file))
+
+
+def test_only_what_is_in_use_is_written(file: Path) -> None:
+    cache = KVCache()
+    x = mx.zeros((1, 1, 3, 4))
+    cache.update_and_fetch(x, x)
+    save_prompt_cache(str(file), [cache])
+    assert file.stat().st_size < 1500
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_R22_a_file_says_of_what_it_is_a_cache(file: Path) -> None:
+    save_prompt_cache(
+        file, stack(), {"user": "me"}, tokens=list(range(11)), model="org/name", revision="abc"
+    )
+    said = read_prompt_file(file)
+    assert said.tokens == list(range(11))
+    assert (said.model, said.revision, said.metadata) == ("org/name", "abc", {"user": "me"})
+    assert said.versions is not None
+    assert set(said.versions) == {"mlxlm-cache", "mlx"}
+    assert len(said.cache) == 4
+
+
+def test_R22_a_file_that_says_nothing_still_loads(file: Path) -> None:
+    save_prompt_cache(file, stack())
+    said = read_prompt_file(file)
+    assert (said.tokens, said.model, said.revision) == (None, None, None)
+
+
+def test_R22_tokens_that_are_not_those_of_the_cache_are_an_error(file: Path) -> None:
+    with pytest.raises(PromptFileError, match="10 tokens, but the cache has seen 11"):
+        save_prompt_cache(file, stack(), tokens=range(10))
+    assert not file.exists()
+
+
+def test_R22_the_loader_checks_the_tokens(file: Path) -> None:
+    save_prompt_cache(file, stack(), tokens=range(11))
+    edit(file, "0.mlxlm.tokens", "1,2,3")
+    with pytest.raises(PromptFileError, match="3 tokens, but the cache has seen 11"):
+        read_prompt_file(file)
+
+
+def test_R15_a_file_states_its_kv_settings(file: Path) -> None:
+    save_prompt_cache(file, stack())
+    said = read_prompt_file(file)
+    assert (said.kv_bits, said.kv_group_size) == (4, 32)
+    save_prompt_cache(file, [KVCache(), RotatingKVCache(8)])
+    said = read_prompt_file(file)
+    assert (said.kv_bits, said.kv_group_size) == (None, None)
+
+
+def test_R16_an_unregistered_class_is_an_error_at_save(file: Path) -> None:
+    class Mine(KVCache):
+        pass
+
+    with pytest.raises(UnknownCache, match="Mine is not registered"):
+        save_prompt_cache(file, [KVCache(), Mine()])
+    assert not file.exists()
+
+
+def test_R16_a_registered_class_comes_back(file: Path) -> None:
+    @register_cache("tests.Labelled")
+    class Labelled(KVCache):
+        label = "none"
+
+        @property
+        def meta_state(self) -> tuple[str, ...]:
+            return *super().meta_state, self.label
+
+        @classmethod
+        def from_state(cls, state: Any, meta_state: tuple[str, ...] = ()) -> "Labelled":
+            *rest, label = meta_state
+            cache = super().from_state(state, tuple(rest))
+            cache.label = label
+            return cache
+
+    cache = Labelled()
+    cache.label = "ünïcode 007"
+    cache.update_and_fetch(mx.zeros((1, 1, 3, 4)), mx.zeros((1, 1, 3, 4)))
+    save_prompt_cache(file, [cache])
+    (again,) = load_prompt_cache(file)
+    assert isinstance(again, Labelled)
+    assert (again.label, again.offset) == ("ünïcode 007", 3)
+
+
+def test_a_class_unknown_here_is_named_with_the_file(file: Path) -> None:
+    save_prompt_cache(file, [KVCache()])
+    edit(file, "1.0", "FutureCache")
+    with pytest.raises(UnknownCache, match=r"prompt\.safetensors: no cache class .* 'FutureCache'"):
+        load_prompt_cache(file)
+
+
+@pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"a": None}, {"a": {"b": "c"}}])
+def test_metadata_that_is_not_strings_is_an_error(file: Path, metadata: Any) -> None:
+    with pytest.raises(PromptFileError, match=r"metadata must be strings, but metadata\["):
+        save_prompt_cache(file, stack(), metadata)
+    assert not file.exists()
+
+
+def test_our_own_keys_are_reserved(file: Path) -> None:
+    with pytest.raises(PromptFileError, match=r"'mlxlm\.model' is one"):
+        save_prompt_cache(file, stack(), {"mlxlm.model": "x"})
+
+
+def test_a_file_cut_off_anywhere_names_itself(file: Path) -> None:
+    save_prompt_cache(file, stack(), tokens=range(11))
+    whole = file.read_bytes()
+    for length in (0, 4, 8, 50, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        with pytest.raises(PromptFileError, match=r"prompt\.safetensors is (cut off|not)"):
+            load_prompt_cache(file)
+    file.write_bytes(whole)
+    load_prompt_cache(file)
+
+
+def test_something_else_names_itself(file: Path) -> None:
+    mx.save_safetensors(str(file), {"model.weight": mx.zeros(3)})
+    with pytest.raises(PromptFileError, match=r"prompt\.safetensors is not a prompt-cache file"):
+        load_prompt_cache(file)
+    file.write_bytes(b"\x05\x00\x00\x00\x00\x00\x00\x00hello and more")
+    with pytest.raises(PromptFileError, match=r"prompt\.safetensors is not a safetensors file"):
+        load_prompt_cache(file)
+    with pytest.raises(FileNotFoundError):
+        load_prompt_cache(file.with_name("absent.safetensors"))
+
+
+def test_a_failed_write_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_prompt_cache(file, [KVCache()])
+    before = file.read_bytes()
+
+    def full(name: str, *rest: Any) -> None:
+        Path(name).write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(mlxlm_cache.files.mx, "save_safetensors", full)  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="no space left"):
+        save_prompt_cache(file, stack())
+    assert file.read_bytes() == before
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_saving_over_the_file_that_was_loaded_works(file: Path) -> None:
+    save_prompt_cache(file, stack())
+    caches = load_prompt_cache(file)
+    save_prompt_cache(file, caches)
+    assert same(load_prompt_cache(file)[0].state, stack()[0].state)
+
+
+def test_the_model_may_be_named_by_mlx_lms_key(file: Path) -> None:
+    save_prompt_cache(file, stack(), {"model": "theirs", "tokenizer_config": "{}"})
+    assert read_prompt_file(file).model == "theirs"
+    assert read_prompt_file(file).metadata["model"] == "theirs"
+
+
+def pattern(layer: int, start: int, length: int) -> mx.array:
+    """Return what tools/goldens/prompt_cache_files.py feeds."""
+    position = mx.arange(start, start + length)[:, None]
+    x = ((position * 7 + mx.arange(32)[None] * 5 + layer) % 32) / 32
+    return x[None, None].astype(mx.float16)
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_files_of_mlx_lm_go_on_like_our_caches(golden: Path) -> None:
+    caches, case = load_prompt_cache(golden, return_metadata=True)
+    assert len(caches) == 2
+    for layer, cache in enumerate(caches):
+        expected: Cache = getattr(mlxlm_cache, case["class"])(**json.loads(case["arguments"]))
+        for length in json.loads(case["steps"]):
+            x = pattern(layer, expected.offset, length)
+            expected.update_and_fetch(x, -x)
+        assert (type(cache), cache.offset) == (type(expected), expected.offset)
+        for _ in range(12):
+            x = pattern(layer, cache.offset, 1)
+            ours, theirs = (
+                mlxlm_cache.scaled_dot_product_attention(
+                    x, *c.update_and_fetch(x, -x), c, 1.0, None
+                )
+                for c in (expected, cache)
+            )
+            np.testing.assert_allclose(theirs, ours, atol=1e-3)
+
+
+def test_the_goldens_are_there() -> None:
+    assert {p.parent.name for p in GOLDENS} == {"mlx-lm-0.31.3", "mlx-lm-0.32.2"}
+    assert len(GOLDENS) == 14
