@@ -1,0 +1,23 @@
+"""The one table of generation defaults (R56): library, command line, chat and server."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GenerationDefaults:
+    """Sizes and counts are in tokens. `cli_` and `chat_` values differ on purpose."""
+
+    max_tokens: int = 256
+    prefill_step_size: int = 2048
+    kv_group_size: int = 64
+    quantized_kv_start: int = 5000
+    num_draft_tokens: int = 3
+
+    cli_prompt: str = "hello"
+    cli_max_tokens: int = 100
+    cli_seed: int | None = None
+    chat_max_tokens: int = 256
+    chat_seed: int | None = 0
+
+
+GENERATION = GenerationDefaults()

@@ -1,0 +1,79 @@
+"""A model together with its cache."""
+
+import logging
+from typing import Any
+
+import mlx.core as mx
+from mlxlm_cache import Cache, quantize_prompt_cache
+
+from mlxlm_generate.kv import KVQuantization
+from mlxlm_generate.protocols import Model
+
+logger = logging.getLogger(__name__)
+
+
+class Forward:
+    """Feeds tokens to a model and counts them.
+
+    The cache list is changed in place, its elements too once it is quantized.
+    """
+
+    def __init__(
+        self, model: Model, cache: list[Cache], quantization: KVQuantization | None = None
+    ) -> None:
+        self.model = model
+        self.cache = cache
+        self.fed = 0
+        self._starts = [layer.offset for layer in cache]
+        self._quantization = quantization
+
+    def __call__(self, tokens: mx.array, embeddings: mx.array | None = None) -> mx.array:
+        """Return lazy logits (1, L, V) for tokens (L,), or embeddings (L, D) in their place."""
+        given: dict[str, Any] = {}
+        if embeddings is not None:
+            given["input_embeddings"] = embeddings[None]
+        logits = self.model(tokens[None], cache=self.cache, **given)
+        if self.fed == 0:
+            self._check_quantization()
+        self.fed += tokens.size if embeddings is None else embeddings.shape[0]
+        how = self._quantization
+        if how is not None and max(self._starts) + self.fed >= how.start:
+            self._quantize(how)
+        return logits
+
+    def states(self) -> list[Any]:
+        """The arrays that the cache keeps, to evaluate."""
+        return [layer.state for layer in self.cache]
+
+    def keep_first(self, tokens: int) -> None:
+        """Take back what went into the cache beyond the first `tokens` fed.
+
+        A call that was interrupted leaves some layers ahead of others, and isn't counted.
+        """
+        tokens = min(tokens, self.fed)
+        for start, layer in zip(self._starts, self.cache, strict=True):
+            excess = layer.offset - start - tokens
+            if excess <= 0:
+                continue
+            if layer.capabilities.trim < excess:
+                logger.warning(
+                    "Generation was interrupted and a %s cannot take back its last tokens: "
+                    "make a new prompt cache.",
+                    type(layer).__name__,
+                )
+                return
+            layer.trim(excess)
+
+    def _check_quantization(self) -> None:
+        """Raise at the first tokens, not at the switch, where a head dimension forbids it."""
+        how = self._quantization
+        for layer in self.cache if how is not None else ():
+            to_quantized = getattr(layer, "to_quantized", None)
+            if how is not None and to_quantized is not None:
+                to_quantized(group_size=how.group_size, bits=how.bits)  # lazy, and let go
+
+    def _quantize(self, how: KVQuantization) -> None:
+        if quantize_prompt_cache(
+            self.cache, bits=how.bits, group_size=how.group_size, start=how.start
+        ):
+            self._quantization = None

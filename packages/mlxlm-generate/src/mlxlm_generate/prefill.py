@@ -1,0 +1,35 @@
+"""The prompt goes into the cache in chunks, so that activations stay small."""
+
+import mlx.core as mx
+
+from mlxlm_generate.forward import Forward
+from mlxlm_generate.prompt import Prompt
+from mlxlm_generate.protocols import ProgressCallback
+
+
+def prefill(
+    forward: Forward,
+    prompt: Prompt,
+    *,
+    step_size: int,
+    progress: ProgressCallback | None,
+    stream: mx.ThreadLocalStream,
+) -> Prompt:
+    """Feed all of the prompt but its last token, and return that.
+
+    Each chunk is evaluated, but for its logits, before the next begins, and what MLX
+    holds in reserve is given back. `progress` hears (0, total) first, then of each chunk.
+    """
+    total, done = len(prompt), 0
+    if progress is not None:
+        progress(done, total)
+    while done < total - 1:
+        chunk = prompt[done : min(done + step_size, total - 1)]
+        with mx.stream(stream):
+            forward(chunk.tokens, chunk.embeddings)
+        mx.eval(forward.states())
+        mx.clear_cache()
+        done += len(chunk)
+        if progress is not None:
+            progress(done, total)
+    return prompt[done:]
