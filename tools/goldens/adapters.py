@@ -70,9 +70,7 @@ def make(case: str) -> None:
         model.layers[-1].unfreeze()
     else:
         linear_to_lora_layers(model, 1, parameters, use_dora=kind == "dora")
-    noise = tree_map(
-        lambda a: a + 0.2 * mx.random.normal(a.shape), model.trainable_parameters()
-    )
+    noise = tree_map(lambda a: a + 0.2 * mx.random.normal(a.shape), model.trainable_parameters())
     model.update(noise)
     model.eval()
     tokens = mx.arange(VOCABULARY)[None]

@@ -49,10 +49,10 @@ class Layer(nn.Module):
 class TinyModel(nn.Module):
     """Counts its calls and the tokens in each."""
 
-    def __init__(self, caches: Callable[[], list[Cache]] | None = None) -> None:
+    def __init__(self, caches: Callable[[], list[Cache]] | None = None, depth: int = 2) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCAB, WIDTH)
-        self.layers = [Layer(), Layer()]
+        self.layers = [Layer() for _ in range(depth)]
         self.head = nn.Linear(WIDTH, VOCAB, bias=False)
         self.fed: list[int] = []
         self.caches = caches

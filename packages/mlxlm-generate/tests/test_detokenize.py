@@ -97,6 +97,7 @@ def test_no_piece_has_half_a_character(text: str) -> None:
         max_size=120,
     )
 )
+@example(ids=[0x41, 262, 0xE2, 0xE2])
 def test_words_with_byte_fallback(ids: list[int]) -> None:
     assert "".join(streamed(Words(), ids)) == Words().decode(ids)
 

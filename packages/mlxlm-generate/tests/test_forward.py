@@ -62,6 +62,13 @@ def test_switch_changes_little(model: Any, greedy: Any) -> None:
     assert got == greedy(model, PROMPT, 6)
 
 
+def test_head_dimension_that_does_not_divide_raises_at_the_first_token(model: Any) -> None:
+    """Not thousands of tokens later, when the switch is due."""
+    steps = generate_step(PROMPT, model, kv_bits=8, kv_group_size=64)
+    with pytest.raises(ValueError, match="head dimension of 32"):
+        next(steps)
+
+
 def test_switch_in_prefill(model: Any) -> None:
     cache = make_prompt_cache(model)
     options: dict[str, Any] = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": 4}

@@ -27,14 +27,13 @@ def test_import_takes_at_most_100_ms_more_than_mlx() -> None:
     assert min(float(run(timed.format("import mlxlm_generate"))) for _ in range(3)) < 0.1
 
 
-def test_loading_all_takes_no_more_than_twice_what_mlx_does() -> None:
-    """As a ratio within one process, so that a busy machine makes no difference."""
+def test_loading_all_that_generation_needs_is_quick() -> None:
     timed = (
-        "import time; a = time.process_time(); import mlx.core; b = time.process_time(); "
+        "import time, mlx.core; t = time.process_time(); "
         "from mlxlm_generate import generate, stream_generate, generate_step; "
-        "print((time.process_time() - b) / (b - a))"
+        "print(time.process_time() - t)"
     )
-    assert min(float(run(timed)) for _ in range(3)) < 2
+    assert min(float(run(timed)) for _ in range(3)) < 0.25
 
 
 def test_import_leaves_no_stream_and_no_logging_set_up() -> None:

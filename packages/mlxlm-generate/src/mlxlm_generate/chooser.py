@@ -32,7 +32,7 @@ class Chooser:
         observe: Observe | None,
         prompt: mx.array,
     ) -> None:
-        greedy = isinstance(sampler, MadeSampler) and sampler.options.greedy
+        greedy = type(sampler) is MadeSampler and sampler.options.greedy
         self.sampler = None if greedy else sampler
         self.processors = tuple(processors)
         self.observe = observe

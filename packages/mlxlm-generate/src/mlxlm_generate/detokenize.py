@@ -21,7 +21,8 @@ class WindowDetokenizer:
 
     The pieces together equal `decode(tokens)` for every decoder whose text only grows,
     apart from its last character and from clean-up spaces. Byte tokens (`<0xE2>`) wait
-    until the run of them ends, since one wrong byte spoils a whole run.
+    until the run of them ends, since one wrong byte spoils a whole run; a special token
+    that has no text does not end it.
     """
 
     def __init__(self, tokenizer: Decoder) -> None:
@@ -38,11 +39,14 @@ class WindowDetokenizer:
         self._start = 0  # first token of the window
         self._done = ""  # the window's text that is among the pieces
         self._limit = _WINDOW
+        self._in_bytes = False
 
     def add_token(self, token: int, /) -> None:
         self.tokens.append(token)
-        if self._is_byte(token):
+        if self._is_byte(token) or (self._in_bytes and not self._decode([token])):
+            self._in_bytes = True
             return
+        self._in_bytes = False
         text = self._decode(self.tokens[self._start :])
         self._give(text[: _settled(text)])
         if len(self.tokens) - self._start >= self._limit and text == self._done:

@@ -33,6 +33,8 @@ class Forward:
         if embeddings is not None:
             given["input_embeddings"] = embeddings[None]
         logits = self.model(tokens[None], cache=self.cache, **given)
+        if self.fed == 0:
+            self._check_quantization()
         self.fed += tokens.size if embeddings is None else embeddings.shape[0]
         how = self._quantization
         if how is not None and max(self._starts) + self.fed >= how.start:
@@ -61,6 +63,14 @@ class Forward:
                 )
                 return
             layer.trim(excess)
+
+    def _check_quantization(self) -> None:
+        """Raise at the first tokens, not at the switch, where a head dimension forbids it."""
+        how = self._quantization
+        for layer in self.cache if how is not None else ():
+            to_quantized = getattr(layer, "to_quantized", None)
+            if how is not None and to_quantized is not None:
+                to_quantized(group_size=how.group_size, bits=how.bits)  # lazy, and let go
 
     def _quantize(self, how: KVQuantization) -> None:
         if quantize_prompt_cache(

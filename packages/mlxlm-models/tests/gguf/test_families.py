@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 from mlxlm_models.gguf.families import FAMILIES
-from mlxlm_models.load import load_model
+from mlxlm_models.loading import load_model
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]

@@ -20,7 +20,7 @@ from mlxlm_models.errors import (
     UnknownArchitecture,
     WeightsError,
 )
-from mlxlm_models.load import load, load_model
+from mlxlm_models.loading import load, load_model
 from mlxlm_models.registry import architecture
 
 CONFIG = {
