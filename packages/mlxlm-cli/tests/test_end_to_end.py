@@ -26,14 +26,14 @@ def test_the_text_is_on_stdout_and_the_rest_on_stderr(command: Any) -> None:
 
 def test_a_chat_through_a_pipe_remembers(command: Any) -> None:
     lines = "My name is Zebulon. Say hello to me by name.\nWhat is my name?\n"
-    done = command("mlx_lm.chat", "--model", MODEL, "--max-tokens", "24", stdin=lines)
+    done = command("mlx_lm.chat", "--model", MODEL, "--max-tokens", "12", stdin=lines)
     assert done.returncode == 0
     assert done.stdout.count("Zebulon") >= 2
 
 
 @pytest.fixture(scope="module")
 def loaded() -> Any:
-    from mlxlm_models.load import load
+    from mlxlm_models import load
 
     return load(MODEL)
 

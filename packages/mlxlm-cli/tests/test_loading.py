@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from mlxlm_cli.generate import build_parser
 from mlxlm_cli.loading import load
-from mlxlm_models.errors import TokenizerError
+from mlxlm_models import TokenizerError
 
 
 class Tokenizer:
@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
             calls.append({"name": name} | options)
             return object(), tokenizer
 
-        monkeypatch.setattr("mlxlm_models.load.load", fake)
+        monkeypatch.setattr("mlxlm_models.loading.load", fake)
         load(build_parser().parse_args(argv), **named)
         return calls[0], tokenizer
 

@@ -11,8 +11,8 @@ def load(
 
     `--use-default-chat-template` takes effect here, or raises where there is none (R39).
     """
-    from mlxlm_models.chat.templates import use_default_chat_template
-    from mlxlm_models.load import load as load_model
+    from mlxlm_models import load as load_model
+    from mlxlm_models import use_default_chat_template
 
     loaded, tokenizer = load_model(
         model or args.model,

@@ -81,7 +81,7 @@ def _split(args: Namespace, tokenizer: Any, prompt: str) -> tuple[str, str]:
 
 
 def _check_cached(args: Namespace, tokenizer: Any, head: list[int], cached: list[int]) -> None:
-    from mlxlm_models.chat.suffix import PromptMismatchError, prompt_suffix
+    from mlxlm_models import PromptMismatchError, prompt_suffix
 
     try:
         # The head's last token may have merged with the first of the cached text.

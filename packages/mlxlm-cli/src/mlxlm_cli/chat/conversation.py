@@ -127,7 +127,7 @@ class Conversation:
 
         At least one token is left to feed. A cache that can't go back is filled anew.
         """
-        from mlxlm_models.chat.suffix import common_prefix_length
+        from mlxlm_models import common_prefix_length
 
         keep = min(common_prefix_length(self._seen, ids), len(ids) - 1)
         if not self._trim(len(self._seen) - keep):
