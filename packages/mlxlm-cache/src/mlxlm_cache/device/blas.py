@@ -16,6 +16,7 @@ from pathlib import Path
 from mlxlm_cache.device.alias import publish
 from mlxlm_cache.device.backend import has_cpu_wheel
 from mlxlm_cache.device.cores import usable_cores
+from mlxlm_cache.device.threads import follow_free_cores
 
 SWITCH = "MLXLM_BLAS"
 """Environment variable: `off`, or a library to use (a path, or a name the loader finds)."""
@@ -52,7 +53,8 @@ class Blas:
 
     `library` is None where MLX's own is used. `reason` says why that is, or why a library
     that came first in line is not used; `notice` whether a user should be told.
-    `threads` is 0 where unknown.
+    `threads` is the most it uses, 0 where unknown: one for each core that others leave
+    free (see `threads`), unless OPENBLAS_NUM_THREADS or its kind says how many.
     """
 
     library: str | None
@@ -154,11 +156,12 @@ def _user_threads() -> bool:
 
 
 def _set_threads(library: ctypes.CDLL, prefix: str) -> int:
-    """Use the cores we may use, unless the user's environment says how many."""
+    """Use the cores that are free, unless the user's environment says how many."""
     setter = getattr(library, f"{prefix}openblas_set_num_threads", None)
     getter = getattr(library, f"{prefix}openblas_get_num_threads", None)
     if setter is None or getter is None:
         return 0
     if not _user_threads():
         setter(usable_cores())
+        follow_free_cores(setter, usable_cores())
     return int(getter())
