@@ -1,6 +1,7 @@
 """Runs the commands as a user would: the installed scripts, in processes of their own."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from mlxlm_cache.device import preload_blas
 
-# BLAS threads that wait for each other are slow where other tests run beside them.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 preload_blas()
+
+# A shell's background jobs ignore Ctrl-C, and so would the commands that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
