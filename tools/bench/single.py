@@ -33,20 +33,20 @@ else:
 model, tokenizer = load(model)
 ids = [(7 * i) % 1000 + 100 for i in range(prompt_tokens)]
 def run(n):
+    times = []
     start = time.perf_counter()
-    first = last = None
     for response in stream_generate(model, tokenizer, ids, max_tokens=n):
-        if first is None:
-            first = time.time()
-        last = response
-    return first, last
-first, _ = run(2)  # counts as the first token from process start; also warms up
-print("FIRST", first, flush=True)
-_, last = run(tokens)
+        times.append(time.perf_counter())
+    # The last response may come without a token of its own (it says why the text ended).
+    times = times[:n]
+    return len(ids) / (times[0] - start), (len(times) - 1) / (times[-1] - times[0])
+for _ in stream_generate(model, tokenizer, ids, max_tokens=2):
+    print("FIRST", time.time(), flush=True)  # the first line counts; the rest warms up
+prefill, decode = run(tokens)
 unit = 1024 if sys.platform == "linux" else 2**20
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 print("RESULT", json.dumps({
-    "prefill tok/s": last.prompt_tps, "decode tok/s": last.generation_tps, "peak MB": peak,
+    "prefill tok/s": prefill, "decode tok/s": decode, "peak MB": peak,
 }))
 """
 
@@ -63,13 +63,11 @@ def child(python: str, side: str, arguments: argparse.Namespace) -> dict[str, fl
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     if done.returncode:
         sys.exit(f"{side} failed:\n{done.stderr}")
-    lines = dict(
-        line.split(" ", 1)
-        for line in done.stdout.splitlines()
-        if line.startswith(("FIRST", "RESULT"))
+    said = [line.partition(" ") for line in done.stdout.splitlines()]
+    figures = json.loads(next(text for name, _, text in said if name == "RESULT"))
+    figures["first token s"] = (
+        float(next(text for name, _, text in said if name == "FIRST")) - start
     )
-    figures = json.loads(lines["RESULT"])
-    figures["first token s"] = float(lines["FIRST"]) - start
     start = time.time()
     subprocess.run(
         [python, "-c", IMPORTS[side]], check=True, capture_output=True, env=environment()
