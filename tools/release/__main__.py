@@ -8,7 +8,6 @@ uv run --group release python -m tools.release build mlxlm-cache --out dist
 
 import argparse
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from shutil import rmtree
@@ -103,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
