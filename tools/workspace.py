@@ -1,6 +1,5 @@
 """What the workspace holds: its packages, what each needs, and what depends on what."""
 
-import os
 import subprocess
 import tomllib
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-ROOT = Path(os.environ.get("MLXLM_ROOT", Path(__file__).parents[1]))
+ROOT = Path(__file__).parents[1]
 
 
 def git(*arguments: str) -> bytes:

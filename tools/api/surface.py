@@ -1,7 +1,7 @@
 """Read a package's public names from its source, without importing it.
 
-Public is what a module lists: its `__all__`, or the names it imports from the workspace and
-defines, without an underscore.
+Public is what a module lists: its `__all__`, or else the names that it defines, or imports for
+type checkers from the workspace, without an underscore.
 """
 
 from collections.abc import Iterator
@@ -70,7 +70,8 @@ def _public(module: griffe.Module, roots: set[str]) -> griffe.Module:
 def _unlisted(module: griffe.Module, roots: set[str]) -> Iterator[str]:
     for name, member in sorted(module.members.items()):
         if isinstance(member, griffe.Alias):
-            ours = member.target_path.partition(".")[0] in roots
+            # What runs at import is machinery; what only type checkers see is exported.
+            ours = not member.runtime and member.target_path.partition(".")[0] in roots
         else:
             ours = not member.is_module
         if ours and not name.startswith("_"):

@@ -42,6 +42,8 @@ def bump(package: str, day: date) -> Version:
     options = ("--config", TOWNCRIER, "--dir", str(folder(package)), "--yes")
     dated = ("--version", str(new), "--date", day.isoformat(), "--name", package)
     _run(sys.executable, "-m", "towncrier", "build", *options, *dated)
+    changelog = folder(package) / "CHANGELOG.md"
+    changelog.write_text(re.sub(r"\n{3,}", "\n\n", changelog.read_text()))
     if published and is_breaking(published[-1].version, new):
         for dependent in packages():
             raise_range(dependent, package, new)
@@ -59,7 +61,7 @@ def raise_range(dependent: str, sibling: str, new: Version) -> bool:
     if after == before:
         return False
     file.write_text(after)
-    fragment = folder(dependent) / "changes" / f"+{sibling}-{_upper(new)}.changed.md"
+    fragment = folder(dependent) / "changes" / f"+{sibling}.changed.md"
     fragment.parent.mkdir(exist_ok=True)
     fragment.write_text(f"Needs {sibling} {new} or a later one before {_upper(new)}.\n")
     return True
