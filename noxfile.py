@@ -174,7 +174,7 @@ def lowest(session: nox.Session, package: str) -> None:
     pytest(session, folder(package) / "tests")
 
 
-@nox.session(python=PYTHONS[0], tags=["compat"])
+@nox.session(python=PYTHONS[0], tags=["full"])
 @nox.parametrize("pair", pairs())
 def compat(session: nox.Session, pair: Pair | None) -> None:
     """Test a package on an older release of a sibling, or its last release on a newer one."""
@@ -231,7 +231,7 @@ def docs(session: nox.Session) -> None:
     session.run("mkdocs", "build", "--strict", "--quiet", "--site-dir", "dist/site")
 
 
-@nox.session(python=PYTHONS[0])
+@nox.session(python=PYTHONS[0], tags=["full"])
 def oracle(session: nox.Session) -> None:
     """Compare with mlx-lm, installed in an environment of its own."""
     session.env["MLXLM_PEER"] = peer(session)

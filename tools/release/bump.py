@@ -43,7 +43,8 @@ def bump(package: str, day: date) -> Version:
     dated = ("--version", str(new), "--date", day.isoformat(), "--name", package)
     _run(sys.executable, "-m", "towncrier", "build", *options, *dated)
     changelog = folder(package) / "CHANGELOG.md"
-    changelog.write_text(re.sub(r"\n{3,}", "\n\n", changelog.read_text()))
+    spaced = re.sub(r"^(## .*)\n(?=\S)", r"\1\n\n", changelog.read_text(), flags=re.MULTILINE)
+    changelog.write_text(re.sub(r"\n{3,}", "\n\n", spaced))
     if published and is_breaking(published[-1].version, new):
         for dependent in packages():
             raise_range(dependent, package, new)
