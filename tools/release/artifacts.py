@@ -16,7 +16,7 @@ EXTRA = "" if sys.platform == "darwin" else "[cpu]"
 
 def build(package: str, out: Path) -> list[Path]:
     """Build and check one package into its own folder below `out`; return what it holds."""
-    target = out / package
+    target = out.resolve() / package
     target.mkdir(parents=True)
     run("build", "--installer=uv", "--outdir", str(target), str(folder(package)))
     files = sorted(target.iterdir())
