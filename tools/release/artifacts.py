@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools.release.wheelhouse import write_pins
+from tools.release.wheelhouse import wheel, write_pins
 from tools.workspace import folder, modules
 
 # On macOS MLX comes without an extra; elsewhere the list has to name one backend.
@@ -21,26 +21,26 @@ def build(package: str, out: Path) -> list[Path]:
     run("build", "--installer=uv", "--outdir", str(target), str(folder(package)))
     files = sorted(target.iterdir())
     run("twine", "check", "--strict", *map(str, files))
-    wheel = next(file for file in files if file.suffix == ".whl")
+    built = next(file for file in files if file.suffix == ".whl")
     # W009 is about more than one top-level module, which is right where it is declared.
     declared = ["--ignore=W009"] if len(modules(folder(package))) > 1 else []
-    run("check_wheel_contents", *declared, str(wheel))
-    bill_of_materials(package, wheel, target / f"{wheel.stem}.cdx.json")
+    run("check_wheel_contents", *declared, str(built))
+    bill_of_materials(package, target / f"{built.stem}.cdx.json")
     files = sorted(target.iterdir())
     sums = "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in files)
     (target / "SHA256SUMS").write_text(sums)
     return [*files, target / "SHA256SUMS"]
 
 
-def bill_of_materials(package: str, wheel: Path, out: Path) -> None:
-    """List what installing the wheel brings, as CycloneDX JSON."""
+def bill_of_materials(package: str, out: Path) -> None:
+    """List what installing a package's wheel brings, as CycloneDX JSON."""
     with TemporaryDirectory() as scratch:
         environment = Path(scratch) / "environment"
         subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
         binaries = environment / ("Scripts" if os.name == "nt" else "bin")
         install = ["uv", "pip", "install", "--quiet", "--python", str(binaries / "python")]
         pins = ["--constraint", str(write_pins(Path(scratch)))]
-        subprocess.run([*install, *pins, f"{package}{EXTRA} @ {wheel.as_uri()}"], check=True)
+        subprocess.run([*install, *pins, f"{package}{EXTRA} @ {wheel(package).as_uri()}"], check=True)
         options = ("--output-reproducible", "--of", "JSON", "--output-file", str(out))
         project = ("--pyproject", str(folder(package) / "pyproject.toml"))
         run("cyclonedx_py", "environment", *options, *project, str(binaries / "python"))
