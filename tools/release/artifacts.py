@@ -40,7 +40,12 @@ def bill_of_materials(package: str, out: Path) -> None:
         binaries = environment / ("Scripts" if os.name == "nt" else "bin")
         install = ["uv", "pip", "install", "--quiet", "--python", str(binaries / "python")]
         pins = ["--constraint", str(write_pins(Path(scratch)))]
-        subprocess.run([*install, *pins, f"{package}{EXTRA} @ {wheel(package).as_uri()}"], check=True)
+        subprocess.run(
+            [*install, *pins, f"{package}{EXTRA} @ {wheel(package).as_uri()}"], check=True
+        )
+        # Where a sibling's wheel lay on this machine is nobody's business.
+        for origin in environment.rglob("*.dist-info/direct_url.json"):
+            origin.unlink()
         options = ("--output-reproducible", "--of", "JSON", "--output-file", str(out))
         project = ("--pyproject", str(folder(package) / "pyproject.toml"))
         run("cyclonedx_py", "environment", *options, *project, str(binaries / "python"))
