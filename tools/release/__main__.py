@@ -90,7 +90,7 @@ def main() -> None:
                 check()
             case "bump":
                 new = bump(arguments.package, arguments.date)
-                print(f'git commit -a -m "Release {arguments.package} {new}"')
+                print(f'git add --all && git commit -m "Release {arguments.package} {new}"')
             case "tag":
                 tag(arguments.package)
             case "build":

@@ -9,6 +9,7 @@ import re
 import subprocess
 import tarfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -73,16 +74,24 @@ def releases(package: str) -> list[Release]:
     return [Release(package, version, found[version]) for version in sorted(found)]
 
 
-def changed_since(release: Release) -> bool:
-    """Tell whether what a package ships differs in this tree from a release."""
-    paths = [f"packages/{release.package}/{part}" for part in ("src", "pyproject.toml")]
-    tracked = git("diff", "--name-only", release.commit, "--", *paths)
+SHIPPED = ("src", "pyproject.toml")
+
+
+def changed_since(release: Release, parts: Sequence[str] = SHIPPED) -> bool:
+    """Tell whether parts of a package's folder differ in this tree from a release."""
+    return differs(release.commit, release.package, parts)
+
+
+def differs(commit: str, package: str, parts: Sequence[str] = SHIPPED) -> bool:
+    """Tell whether parts of a package's folder differ in this tree from a commit."""
+    paths = [f"packages/{package}/{part}" for part in parts]
+    tracked = git("diff", "--name-only", commit, "--", *paths)
     return bool(tracked or git("ls-files", "--others", "--exclude-standard", "--", *paths))
 
 
 def sources(release: Release) -> Path:
-    """Return a release's folder, unpacked below `.nox`."""
-    target = ROOT / ".nox" / "releases" / release.commit[:12] / release.package
+    """Return a release's folder, unpacked below `build`."""
+    target = ROOT / "build" / "releases" / release.commit[:12] / release.package
     if not target.exists():
         archive = git("archive", "--format=tar", f"{release.commit}:packages/{release.package}")
         partial = target.with_suffix(".partial")

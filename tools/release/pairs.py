@@ -8,8 +8,8 @@ this tree's sibling.
 from dataclasses import dataclass
 
 from tools.release.changes import planned_version
-from tools.release.history import Release, changed_since, releases, sources
-from tools.workspace import folder, git, packages, siblings
+from tools.release.history import SHIPPED, Release, changed_since, differs, releases, sources
+from tools.workspace import folder, packages, siblings
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,5 @@ def all_pairs() -> list[Pair]:
 
 def _same(release: Release, sibling: str) -> bool:
     """Tell whether the dependent, or the sibling since its day, is what this tree holds."""
-    path = f"packages/{sibling}"
-    moved = git(
-        "diff", "--name-only", release.commit, "--", f"{path}/src", f"{path}/pyproject.toml"
-    )
-    return not changed_since(release) or not moved
+    dependent_moved = changed_since(release, (*SHIPPED, "tests"))
+    return not dependent_moved or not differs(release.commit, sibling)

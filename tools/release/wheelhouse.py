@@ -9,7 +9,7 @@ from shutil import rmtree
 from tools.release.history import Release, sources
 from tools.workspace import ROOT, folder, packages
 
-WHEELS = ROOT / ".nox" / "wheels"
+WHEELS = ROOT / "build" / "wheels"
 
 
 @cache

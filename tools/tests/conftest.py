@@ -98,7 +98,7 @@ def repository(tmp_path: Path) -> Repository:
     skip = shutil.ignore_patterns("__pycache__", "tests", "bench", "goldens")
     shutil.copytree(TOOLS, made.root / "tools", ignore=skip)
     made.write("pyproject.toml", WORKSPACE)
-    made.write(".gitignore", ".nox/\n.venv/\n__pycache__/\ndist/\n")
+    made.write(".gitignore", "build/\n.venv/\n__pycache__/\ndist/\n")
     for name, needs in (("demo-lib", ""), ("demo-app", '"demo-lib>=0.1.0,<0.2"')):
         made.write(f"packages/{name}/pyproject.toml", PROJECT.format(name=name, needs=needs))
         made.write(f"packages/{name}/README.md", f"# {name}\n")

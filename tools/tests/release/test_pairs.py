@@ -24,6 +24,14 @@ def test_pairs_go_both_ways_and_unchanged_ones_are_covered_by_tests(repository) 
     assert pairs(repository) == {back: False, forth: False}
 
 
+def test_a_released_dependents_own_tests_count(repository) -> None:
+    repository.release("demo-lib")
+    repository.release("demo-app")
+    change(repository, "demo-lib")
+    repository.write("packages/demo-app/tests/test_app.py", "def test_adapted(): ...\n")
+    assert pairs(repository)["demo-app@0.1.0+demo-lib"] is False
+
+
 def test_of_a_minor_series_the_oldest_accepted_release_is_paired(repository) -> None:
     repository.release("demo-lib")
     change(repository, "demo-lib")
