@@ -1,5 +1,6 @@
 """The committed list of public names, `packages/X/api.txt`, and what breaks it."""
 
+import re
 from pathlib import Path
 
 import griffe
@@ -9,6 +10,7 @@ from tools.release.changes import is_breaking, planned_version
 from tools.release.history import NoHistory, releases, sources
 from tools.workspace import folder, modules, packages
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEADER = "# Public names. After a change: uv run --group api python -m tools.api write\n"
 
 
@@ -56,8 +58,8 @@ def breaks(package: str) -> list[str]:
     style = griffe.ExplanationStyle.ONE_LINE
     found = [f"{name}.{gone} was removed" for name in names for gone in _gone(before, after, name)]
     for name in names:
-        changes = griffe.find_breaking_changes(before[name], after[name])
-        found += [change.explain(style=style) for change in changes]
+        for change in griffe.find_breaking_changes(before[name], after[name]):
+            found.append(COLOUR.sub("", change.explain(style=style)))
     return found
 
 
