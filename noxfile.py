@@ -104,6 +104,8 @@ def lint(session: nox.Session) -> None:
             session.run("deptry", "src", *ours, f"--per-rule-ignores={EXCEPTIONS}")
     workflows = sorted(map(str, ROOT.glob(".github/workflows/*.yml")))
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *workflows)
+    dependabot = str(ROOT / ".github" / "dependabot.yml")
+    session.run("check-jsonschema", "--builtin-schema=vendor.dependabot", dependabot)
     session.run("python", "-m", "tools.footprint", "check")
 
 

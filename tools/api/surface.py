@@ -25,7 +25,8 @@ def load(source: Path, wanted: list[str], others: list[Path]) -> dict[str, griff
     for root in sorted(roots):
         loader.load(root)
     loader.resolve_aliases(implicit=True)
-    return {name: _public(loader.modules_collection[name], roots) for name in wanted}
+    known = loader.modules_collection
+    return {name: _public(known[name], known, roots) for name in wanted}
 
 
 def describe(module: griffe.Module) -> Iterator[str]:
@@ -50,14 +51,20 @@ def describe(module: griffe.Module) -> Iterator[str]:
             yield f"{name}: {target.kind.value}"
 
 
-def _public(module: griffe.Module, roots: set[str]) -> griffe.Module:
+def _public(
+    module: griffe.Module, known: griffe.ModulesCollection, roots: set[str]
+) -> griffe.Module:
     found = griffe.Module(module.path)
     listed = module.exports
     names = sorted(map(str, listed)) if listed is not None else list(_unlisted(module, roots))
     for name in names:
         if name in module.members:
             try:
-                target = _target(module.members[name])
+                member = module.members[name]
+                if member.is_module and name in module.imports:
+                    # An import hides a submodule of the same name; griffe keeps the latter.
+                    member = known[module.imports[name]]
+                target = _target(member)
             except griffe.AliasResolutionError as error:
                 raise LookupError(
                     f"{module.path} lists {name}, which isn't in the source: {error}"

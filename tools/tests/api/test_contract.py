@@ -65,3 +65,13 @@ def test_a_name_that_is_listed_and_not_there_is_named(released) -> None:
     done = released.run("api", "check")
     assert done.returncode == 1
     assert "Gone" in done.stderr
+
+
+def test_an_imported_name_hides_the_submodule_that_it_is_called_after(released) -> None:
+    released.write("packages/demo-lib/src/demo_lib/store.py", "def store() -> int:\n    return 1\n")
+    released.write(
+        "packages/demo-lib/src/demo_lib/__init__.py",
+        "from demo_lib.store import store\n\n__all__ = ['store']\n",
+    )
+    assert released.run("api", "write").returncode == 0
+    assert "store() -> int" in released.read("packages/demo-lib/api.txt")
