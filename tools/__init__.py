@@ -1,0 +1,1 @@
+"""What keeps the workspace and its releases true; none of it is published."""

@@ -1,0 +1,1 @@
+"""The API contract: each package's public names and signatures, as committed and as they are."""
