@@ -14,6 +14,7 @@ import nox
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT))
 
+from tools.interpreters import show_pyenv  # noqa: E402
 from tools.release.history import NoHistory, Release, releases, sources  # noqa: E402
 from tools.release.pairs import Pair, all_pairs, oldest_accepted  # noqa: E402
 from tools.release.wheelhouse import wheel, write_pins  # noqa: E402
@@ -25,6 +26,7 @@ nox.options.error_on_missing_interpreters = True
 nox.options.tags = ["ci"]
 
 PYTHONS = ["3.11", "3.12", "3.13"]
+show_pyenv(PYTHONS)
 PACKAGES = packages()
 # What the engine needs, and all that an app with its own model and tokenizer installs.
 ENGINE = ["mlxlm-cache", "mlxlm-sample", "mlxlm-generate"]
@@ -115,7 +117,14 @@ def types(session: nox.Session) -> None:
     sync(session, "types", "test", "api")
     for package in PACKAGES:
         session.run("mypy", str(folder(package) / "src"))
-    session.run("mypy", "noxfile.py", "tools/release", "tools/api", "tools/footprint.py")
+    session.run(
+        "mypy",
+        "noxfile.py",
+        "tools/release",
+        "tools/api",
+        "tools/footprint.py",
+        "tools/interpreters.py",
+    )
 
 
 @nox.session(python=PYTHONS[0], tags=["ci", "fast"])
