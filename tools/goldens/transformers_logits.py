@@ -15,6 +15,7 @@ import sys
 import zlib
 from copy import deepcopy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ import transformers
 from cases import CASES, Case
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from transformers.core_model_loading import revert_weight_conversion
 
 HERE = Path(__file__).resolve().parents[2] / "packages/mlxlm-models/tests/goldens"
 SEED = 20240607
@@ -32,35 +34,45 @@ CHUNKS = [10, 9, 5]
 def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return the tensor `name`; tests/conftest.py makes the same."""
     noise = np.random.default_rng([SEED, zlib.crc32(name.encode())]).standard_normal(shape)
-    if len(shape) == 1:
-        value = 0.1 * noise + name.endswith("norm.weight")
+    if len(shape) <= 1:
+        value = 0.1 * noise + name.endswith(".weight")
     elif "embed" in name:
         value = noise
     else:
         value = 2.0 * noise / shape[-1] ** 0.5
-    return value.astype(np.float32)
+    return np.asarray(value, np.float32)
 
 
 def build(config: dict) -> torch.nn.Module:
+    """Return the model that reads the checkpoint we make, in its public layout, as anyone would."""
     settings = transformers.AutoConfig.for_model(**deepcopy(config))  # it changes what it gets
     auto = transformers.AutoModelForCausalLM
     if "text_config" in config:
         auto = transformers.AutoModelForImageTextToText
-    model = auto.from_config(settings, attn_implementation="eager").float().eval()
-    state = {
-        name: torch.from_numpy(weight(name, tuple(value.shape)))
-        for name, value in weights_of(model).items()
-    }
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    assert not unexpected, unexpected
-    model.tie_weights()
-    return model
+    plain = auto.from_config(settings).float()
+    checkpoint = {name: weight(name, shape) for name, shape in shapes_of(plain).items()}
+    with TemporaryDirectory() as folder:
+        save_file(checkpoint, Path(folder) / "model.safetensors", {"format": "pt"})
+        transformers.GenerationConfig().save_pretrained(folder)
+        model, report = auto.from_pretrained(
+            folder,
+            config=settings,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            experts_implementation="eager",
+            output_loading_info=True,
+        )
+    assert not report["unexpected_keys"], report
+    assert not report["missing_keys"], report
+    return model.eval()
 
 
-def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def shapes_of(model: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     """Return what a public checkpoint of `model` holds: tied copies only once."""
     tied = set(model.all_tied_weights_keys)
-    return {name: value for name, value in model.state_dict().items() if name not in tied}
+    state = {name: value for name, value in model.state_dict().items() if name not in tied}
+    public = revert_weight_conversion(model, state)
+    return {name: tuple(value.shape) for name, value in public.items()}
 
 
 @torch.no_grad()
@@ -98,7 +110,8 @@ def same(path: Path, arrays: dict[str, np.ndarray], facts: dict[str, str]) -> bo
     if not path.exists():
         return False
     with safe_open(path, "np") as file:
-        return file.metadata() == facts and all(
+        held = {key: json.loads(value) for key, value in file.metadata().items()}
+        return held == {key: json.loads(value) for key, value in facts.items()} and all(
             key in arrays and np.array_equal(file.get_tensor(key), arrays[key])
             for key in file.keys()  # noqa: SIM118
         )
@@ -110,6 +123,7 @@ def write(name: str, case: Case) -> None:
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
     tokens = rng.integers(1, text["vocab_size"], LENGTH).tolist()
     model = build(config)
+    shapes = shapes_of(model)
     prefill = logits(model, tokens, [LENGTH])
     arrays = {"prefill": prefill}
     run = logits_recomputed if "original_max_position_embeddings" in config else logits
@@ -128,7 +142,7 @@ def write(name: str, case: Case) -> None:
         "config": config,
         "tokens": tokens,
         "chunks": CHUNKS,
-        "weights": {key: list(value.shape) for key, value in weights_of(model).items()},
+        "weights": {key: list(shape) for key, shape in shapes.items()},
         "seed": SEED,
         "bfloat16_error": float(np.linalg.norm(rounded - prefill) / np.linalg.norm(prefill)),
         "transformers": transformers.__version__,
@@ -142,5 +156,7 @@ def write(name: str, case: Case) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     for name in sys.argv[1:] or CASES:
         write(name, CASES[name])

@@ -116,14 +116,14 @@ def test_two_spellings_of_gemma3_are_one_model(golden: Any, relative_error: Any)
     data = golden("gemma3")
     arch = architecture("gemma3")
     model, config = arch.create(data.config)
-    older = {
-        name.replace("model.language_model.", "language_model.model.").replace(
-            "model.vision_tower.", "vision_tower."
+    newer = {
+        name.replace("language_model.model.", "model.language_model.").replace(
+            "vision_tower.", "model.vision_tower."
         ): value
         for name, value in data.weights().items()
     }
-    assert older.keys() != data.weights().keys()
-    model.load_weights(list(arch.sanitize(older, config).items()), strict=True)
+    assert newer.keys() != data.weights().keys()
+    model.load_weights(list(arch.sanitize(newer, config).items()), strict=True)
     assert relative_error(model(data.tokens)[0], data.logits("prefill")) < 1e-4
     assert arch.rename("model.language_model.layers.0.mlp.up_proj") == (
         "language_model.model.layers.0.mlp.up_proj"

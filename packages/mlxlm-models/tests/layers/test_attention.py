@@ -30,14 +30,14 @@ def test_parameters_have_the_public_names(shapes: Any) -> None:
         "q_norm.weight",
         "k_norm.weight",
     }
-    assert shapes(replace(SPEC, fused=True)) == {
+    assert shapes(replace(SPEC, fused="rows")) == {
         "qkv_proj.weight": (64, 16),
         "o_proj.weight": (16, 32),
     }
 
 
 def test_a_fused_projection_computes_the_same() -> None:
-    split, fused = SPEC.build(), replace(SPEC, fused=True).build()
+    split, fused = SPEC.build(), replace(SPEC, fused="rows").build()
     rows = [split[f"{name}_proj"].weight for name in "qkv"]
     fused.qkv_proj.weight = mx.concatenate(rows)
     fused.o_proj.weight = split.o_proj.weight
@@ -70,8 +70,8 @@ def test_the_cache_fits_the_window() -> None:
     assert (cache.max_size, cache.keep) == (5, 0)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_a_layer_quantizes_and_still_computes(fused: bool) -> None:
+@pytest.mark.parametrize("fused", [None, "rows"])
+def test_a_layer_quantizes_and_still_computes(fused: Any) -> None:
     import mlx.nn as nn
 
     spec = AttentionSpec(

@@ -19,7 +19,7 @@ class Phi3Config(MistralConfig):
     sliding_window: int | None = None
 
     def attention(self, layer: int) -> AttentionSpec:
-        return replace(super().attention(layer), fused=True)
+        return replace(super().attention(layer), fused="rows")
 
     def mlp(self, layer: int) -> MLPSpec:
         return replace(super().mlp(layer), fused=True)
