@@ -106,6 +106,8 @@ class Attention(Module):
         if spec.soft_cap is not None:
             self._attend = partial(soft_capped_attention, cap=spec.soft_cap)
         self._sinks = names.sinks if spec.sinks else None
+        if spec.sinks:
+            self[names.sinks] = mx.zeros((spec.heads,))
         self._temperature = spec.temperature
         self._clip = spec.clip
         self._add_projections(spec)

@@ -1,6 +1,7 @@
 """Expert layers: many weight matrices, of which each token uses a few."""
 
 import mlx.core as mx
+from mlxlm_cache.device import backend
 
 from mlxlm_models.layers.activations import ACTIVATIONS, GateSpec, gate
 from mlxlm_models.layers.mlp import MLPNames
@@ -24,9 +25,13 @@ class SwitchLinear(Module):
 
     def __call__(self, x: mx.array, indices: mx.array, ordered: bool = False) -> mx.array:
         """`ordered` tells that the indices, of one axis, are ascending."""
-        y = mx.gather_mm(
-            x, self["weight"].swapaxes(-1, -2), rhs_indices=indices, sorted_indices=ordered
-        )
+        weight = self["weight"]
+        if weight.dtype != mx.float32 and backend() == "cpu":
+            y = _narrow_on_cpu(x, weight, indices)
+        else:
+            y = mx.gather_mm(
+                x, weight.swapaxes(-1, -2), rhs_indices=indices, sorted_indices=ordered
+            )
         return y + self["bias"][indices][..., None, :] if self._biased else y
 
     def to_quantized(
@@ -41,6 +46,14 @@ class SwitchLinear(Module):
     def _extra_repr(self) -> str:
         experts, outputs, inputs = self.weight.shape
         return f"experts={experts}, inputs={inputs}, outputs={outputs}, bias={self._biased}"
+
+
+def _narrow_on_cpu(x: mx.array, weight: mx.array, indices: mx.array) -> mx.array:
+    """MLX's gathered product is float32 alone there: widen the experts used, or all."""
+    if indices.size <= weight.shape[0]:
+        return x @ weight[indices].swapaxes(-1, -2)
+    wide = weight.astype(mx.float32).swapaxes(-1, -2)
+    return mx.gather_mm(x.astype(mx.float32), wide, rhs_indices=indices).astype(x.dtype)
 
 
 class QuantizedSwitchLinear(Module):

@@ -1,0 +1,52 @@
+from .base import NO_SCALING, YARN, Case, case
+
+MOE = {"num_experts_per_tok": 2, "intermediate_size": 16}
+CASES: dict[str, Case] = {
+    "mixtral": case(
+        {"sliding_window": None},
+        {"num_experts_per_tok": 1},
+        model_type="mixtral",
+        num_local_experts=4,
+        sliding_window=8,
+        **MOE,
+    ),
+    "qwen2_moe": case(
+        {"norm_topk_prob": True},
+        {"use_sliding_window": False},
+        model_type="qwen2_moe",
+        num_hidden_layers=3,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=24,
+        norm_topk_prob=False,
+        decoder_sparse_step=2,
+        use_sliding_window=True,
+        sliding_window=8,
+        max_window_layers=2,
+    ),
+    "qwen3_moe": case(
+        {"norm_topk_prob": False},
+        model_type="qwen3_moe",
+        num_hidden_layers=2,
+        head_dim=16,
+        num_experts=8,
+        num_experts_per_tok=3,
+        moe_intermediate_size=8,
+        norm_topk_prob=True,
+        mlp_only_layers=[0],
+    ),
+    "gpt_oss": case(
+        NO_SCALING | {"rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}},
+        {"sliding_window": 64},
+        {"swiglu_limit": 7.0},
+        model_type="gpt_oss",
+        head_dim=16,
+        sliding_window=8,
+        num_local_experts=4,
+        swiglu_limit=0.5,
+        rope_theta=150000.0,
+        rope_scaling=YARN | {"truncate": False, "beta_fast": 32.0, "beta_slow": 1.0},
+        **MOE,
+    ),
+}
