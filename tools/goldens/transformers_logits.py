@@ -67,6 +67,12 @@ def build(config: dict) -> torch.nn.Module:
     return model.eval()
 
 
+def text_model(model: torch.nn.Module) -> torch.nn.Module:
+    """Return what gives logits for tokens: of Llama 4, the model inside."""
+    inside = getattr(model, "language_model", None)
+    return inside if hasattr(inside, "lm_head") else model
+
+
 def shapes_of(model: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     """Return what a public checkpoint of `model` holds: tied copies only once."""
     tied = set(model.all_tied_weights_keys)
@@ -122,8 +128,8 @@ def write(name: str, case: Case) -> None:
     text = config.get("text_config", config)
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
     tokens = rng.integers(1, text["vocab_size"], LENGTH).tolist()
-    model = build(config)
-    shapes = shapes_of(model)
+    whole = build(config)
+    shapes, model = shapes_of(whole), text_model(whole)
     prefill = logits(model, tokens, [LENGTH])
     arrays = {"prefill": prefill}
     run = logits_recomputed if "original_max_position_embeddings" in config else logits
@@ -132,7 +138,7 @@ def write(name: str, case: Case) -> None:
         if difference(other, prefill) > 1e-5:
             arrays[way] = other
     for without in case.without:
-        changed = logits(build(config | without), tokens, [LENGTH])
+        changed = logits(text_model(build(config | without)), tokens, [LENGTH])
         effect = difference(changed, prefill)
         assert effect > 1e-2, f"{name}: {without} changes the logits by {effect} only"
     for parameter in model.parameters():  # not the buffers: RoPE's tables stay float32

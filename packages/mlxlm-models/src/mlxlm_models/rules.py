@@ -124,7 +124,8 @@ class Split:
             return [
                 value[(slice(None),) * self.axis + (slice(i, None, count),)] for i in range(count)
             ]
-        return mx.split(value, [sum(sizes[: i + 1]) for i in range(count - 1)], axis=self.axis)
+        ends = [sum(sizes[: i + 1]) for i in range(count - 1)]
+        return list(mx.split(value, ends, axis=self.axis))
 
 
 @dataclass(frozen=True)
@@ -164,18 +165,23 @@ class Stack:
 class Transpose:
     """Swap the last two axes of the tensors matching the glob `pattern`.
 
-    For GPT-2's Conv1D, and for experts stored as (experts, inputs, outputs). A vector stays.
+    For GPT-2's Conv1D, and for experts stored as (experts, inputs, outputs). A vector stays,
+    and so does what has `last(config)` as its last axis alone: it is in order already.
     """
 
     pattern: str
+    last: Callable[[Any], int] | None = None
 
     def __call__(self, weights: Weights, config: Any) -> Weights:
         return {
-            name: value.swapaxes(-1, -2)
-            if fnmatchcase(name, self.pattern) and value.ndim >= 2
-            else value
+            name: value.swapaxes(-1, -2) if self._swaps(name, value, config) else value
             for name, value in weights.items()
         }
+
+    def _swaps(self, name: str, value: mx.array, config: Any) -> bool:
+        if not fnmatchcase(name, self.pattern) or value.ndim < 2:
+            return False
+        return self.last is None or value.shape[-2] == self.last(config)
 
 
 @dataclass(frozen=True)

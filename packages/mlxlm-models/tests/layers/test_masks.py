@@ -41,3 +41,38 @@ def test_no_mask_for_a_single_token() -> None:
     for cache in (full, window):
         cache.update_and_fetch(mx.zeros((1, 1, 6, 8)), mx.zeros((1, 1, 6, 8)))
     assert plan([FULL, CAPPED, WINDOW], 1, [full, full, window]) == [None, None, None]
+
+
+def test_chunks_hide_the_other_chunks() -> None:
+    chunked = replace(FULL, chunk=4)
+    assert plan([chunked], 4) == ["causal"]
+    mask = plan([chunked], 6)[0]
+    assert mask.sum(axis=1).tolist() == [1, 2, 3, 4, 1, 2]
+    cache = KVCache()
+    cache.update_and_fetch(mx.zeros((1, 1, 6, 8)), mx.zeros((1, 1, 6, 8)))
+    step = plan([chunked], 1, [cache])[0]
+    assert step.tolist() == [[False, False, False, False, True, True, True]]
+    more = plan([chunked], 3, [cache])[0]
+    assert more.sum(axis=1).tolist() == [3, 4, 1]
+
+
+class Batch:
+    """A cache of sequences padded on the left, of 6 and 3 tokens so far."""
+
+    offset = mx.array([6, 3])
+
+    def make_mask(self, length: int, **_: Any) -> mx.array:
+        padding = mx.array([0, 3])[:, None, None, None]
+        keys = mx.arange(6 + length)
+        return (keys <= mx.arange(6, 6 + length)[:, None]) & (keys >= padding)
+
+
+def test_chunks_of_a_batch_count_from_each_first_token() -> None:
+    mask = plan([replace(FULL, chunk=4)], 2, [Batch()])[0]
+    assert mask.shape == (2, 1, 2, 8)
+    assert mask[0, 0].sum(axis=1).tolist() == [3, 4]
+    assert mask[1, 0].sum(axis=1).tolist() == [4, 1]
+
+
+def test_a_layer_without_attention_needs_no_mask() -> None:
+    assert plan([None, FULL], 4) == [None, "causal"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mlxlm_models.config import ModelConfig
 from mlxlm_models.layers.activations import ACTIVATIONS
@@ -24,6 +24,8 @@ class DecoderConfig(ModelConfig):
     `layer` indices count from 0. `rope_parameters` is the newer spelling of `rope_theta`
     with `rope_scaling`; it may hold one mapping per layer type.
     """
+
+    layer_kinds: ClassVar[tuple[str, ...]] = (FULL, SLIDING)
 
     vocab_size: int
     hidden_size: int
@@ -74,8 +76,9 @@ class DecoderConfig(ModelConfig):
                 f"it names {len(self.layer_types)} of {self.num_hidden_layers} layers",
             )
         for kind in self.layer_types or ():
-            if kind not in (FULL, SLIDING):
-                raise self.fail("layer_types", f"{kind!r} is neither {FULL} nor {SLIDING}")
+            if kind not in self.layer_kinds:
+                known = " nor ".join(self.layer_kinds)
+                raise self.fail("layer_types", f"{kind!r} is neither {known}")
 
     def check_heads(self) -> None:
         if self.head_dim is None and self.hidden_size % self.num_attention_heads:

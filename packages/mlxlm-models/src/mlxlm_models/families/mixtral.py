@@ -24,14 +24,10 @@ class MixtralConfig(MoEConfig):
         return FULL if self.sliding_window is None else SLIDING
 
 
-ARCHITECTURE = Architecture(
-    "mixtral",
-    MixtralConfig,
-    causal_lm,
-    (
-        *COMMON_RULES,
-        *stack_experts(
-            "block_sparse_moe.experts", "block_sparse_moe.switch_mlp", names=("w1", "w3", "w2")
-        ),
+RULES = (
+    *COMMON_RULES,
+    *stack_experts(
+        "block_sparse_moe.experts", "block_sparse_moe.switch_mlp", names=("w1", "w3", "w2")
     ),
 )
+ARCHITECTURE = Architecture("mixtral", MixtralConfig, causal_lm, RULES)

@@ -54,13 +54,14 @@ class MLAConfig(DecoderConfig):
 
     def score_scale(self, layer: int) -> float:
         """Return 1 / sqrt(head size), sharpened as YaRN's `mscale_all_dim` says."""
-        scale = (self.qk_nope_head_dim + self.qk_rope_head_dim) ** -0.5
+        scale: float = (self.qk_nope_head_dim + self.qk_rope_head_dim) ** -0.5
         values = self.rope_values(self.layer_type(layer))
         strength = values.get("mscale_all_dim")
         if not strength or values.get("rope_type", values.get("type")) in (None, "default"):
             return scale
         factor = float(values["factor"])
-        return scale * (0.1 * strength * math.log(factor) + 1.0) ** 2 if factor > 1 else scale
+        sharper = 0.1 * float(strength) * math.log(factor) + 1.0 if factor > 1 else 1.0
+        return scale * sharper * sharper
 
 
 def split_key_value_heads(weights: Weights, config: MLAConfig) -> Weights:

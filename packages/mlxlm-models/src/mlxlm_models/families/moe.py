@@ -1,8 +1,8 @@
 """The keys that mixtures of experts share, and the layers they describe."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from mlxlm_models.families.common import DecoderConfig
 from mlxlm_models.layers.block import FeedForwardSpec
@@ -71,3 +71,39 @@ class MoEConfig(DecoderConfig):
             normalize=self.norm_topk_prob,
             scaling=self.routed_scaling_factor,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedMoEConfig(MoEConfig):
+    """DeepSeek-V3's routing: sigmoid scores, a learned correction, choice within groups.
+
+    The first `first_k_dense_replace` layers have no experts.
+    """
+
+    first_k_dense_replace: int = 0
+    moe_layer_freq: int = 1
+    n_group: int | None = 1
+    topk_group: int | None = 1
+    scoring_func: str = "sigmoid"
+
+    def has_experts(self, layer: int) -> bool:
+        return layer >= self.first_k_dense_replace and layer % self.moe_layer_freq == 0
+
+    def router(self) -> RouterSpec:
+        if self.scoring_func not in ("sigmoid", "softmax"):
+            raise self.fail("scoring_func", f"{self.scoring_func!r} is neither sigmoid nor softmax")
+        return replace(
+            self.in_groups(super().router(), "top2"),
+            scoring="sigmoid" if self.scoring_func == "sigmoid" else "softmax",
+            epsilon=1e-20,
+            correction="gate",
+            wide=True,
+        )
+
+    def in_groups(self, router: RouterSpec, score: Literal["max", "top2"]) -> RouterSpec:
+        groups, kept = self.n_group or 1, self.topk_group or 1
+        if self.num_experts % groups:
+            raise self.fail("n_group", f"{self.num_experts} experts don't make {groups} groups")
+        if kept > groups:
+            raise self.fail("topk_group", f"{kept} of {groups} groups")
+        return replace(router, groups=groups, kept_groups=kept, group_score=score)
