@@ -1,6 +1,6 @@
 """Causal self-attention with grouped key-value heads, and its many options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from mlxlm_cache import Cache, KVCache, Mask, RotatingKVCache, scaled_dot_produc
 
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
 from mlxlm_models.layers.rope import RopeSpec
 from mlxlm_models.layers.softcap import soft_capped_attention
 from mlxlm_models.layers.temperature import TemperatureSpec
@@ -87,6 +88,42 @@ class AttentionSpec:
     def mask_array(self) -> bool:
         """Whether the mask has to be an array: the fused kernel is not what attends."""
         return self.soft_cap is not None
+
+    def divided(self, parts: int) -> "AttentionSpec":
+        """Return what each of `parts` members computes; ValueError where heads don't divide."""
+        if self.heads % parts or self.kv_heads % parts:
+            raise ValueError(
+                f"{self.heads} heads and {self.kv_heads} key-value heads cannot be divided "
+                f"among {parts}"
+            )
+        return replace(self, heads=self.heads // parts, kv_heads=self.kv_heads // parts)
+
+    def plan(self) -> Plan:
+        names = self.names
+        if self.fused == "rows":
+            sizes = (self.heads, self.kv_heads, self.kv_heads)
+            shards = {names.qkv: Shard("outputs", tuple(n * self.head_dim for n in sizes))}
+        elif self.fused == "groups":
+            shards = {names.qkv: Shard("outputs")}
+        else:
+            shards = {name: Shard("outputs") for name in (names.q, names.k, names.v)}
+        shards[names.o] = Shard("inputs")
+        if self.gate in ("features", "heads"):
+            shards[names.gate] = Shard("outputs")
+        if self.sinks:
+            shards[names.sinks] = Shard("heads")
+        if self.qk_norm is not None and self.qk_norm_over == "each_head":
+            shards |= {names.q_norm: Shard("heads"), names.k_norm: Shard("heads")}
+        # Values reach the output projection feature by feature where no heads share them.
+        own = self.heads == self.kv_heads and not (self.fused or self.inner_norm or self.clip)
+        groups = (ScaleGroup(names.v, (names.o,), names.o),) if own else ()
+        return Plan(shards, groups)
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of the layers that read the input."""
+        names = self.names
+        qkv = (names.qkv,) if self.fused else (names.q, names.k, names.v)
+        return (*qkv, names.gate) if self.gate in ("features", "heads") else qkv
 
     def build(self) -> "Attention":
         return FusedAttention(self) if self.fused else Attention(self)

@@ -10,6 +10,7 @@ from mlxlm_cache import Cache, Mask
 from mlxlm_models.layers.masks import Mixer
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup
 
 
 class MixerSpec(Mixer, Protocol):
@@ -18,12 +19,16 @@ class MixerSpec(Mixer, Protocol):
     @property
     def hidden_size(self) -> int: ...
     def build(self) -> Any: ...
+    def plan(self) -> Plan: ...
+    def readers(self) -> tuple[str, ...]: ...
 
 
 class FeedForwardSpec(Protocol):
     """Anything that builds a module from (B, L, hidden) to the same."""
 
     def build(self) -> nn.Module: ...
+    def plan(self) -> Plan: ...
+    def readers(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,27 @@ class BlockSpec:
     parallel: bool = False
     residual_scale: float | None = None
     names: BlockNames = BlockNames()
+
+    def plan(self) -> Plan:
+        """Return the plans of both halves, and of the norms that they read."""
+        attention, mlp = self.names.attention, self.names.mlp
+        first = tuple(f"{attention}.{name}" for name in self.attention.readers())
+        second = tuple(f"{mlp}.{name}" for name in self.mlp.readers())
+        norms = self.norms
+        if self.parallel and norms.before_mlp is None:
+            read = [(norms.before_attention, first + second, "")]
+        else:
+            read = [(norms.before_attention, first, attention), (norms.before_mlp, second, mlp)]
+        groups = tuple(
+            ScaleGroup(norm, layers, within)
+            for norm, layers, within in read
+            if norm is not None and self.norm.weight
+        )
+        return (
+            Plan(scale_groups=groups)
+            + self.attention.plan().under(attention)
+            + self.mlp.plan().under(mlp)
+        )
 
     def build(self) -> "DecoderBlock":
         return ParallelBlock(self) if self.parallel else DecoderBlock(self)

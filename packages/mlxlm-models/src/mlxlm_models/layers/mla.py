@@ -1,6 +1,6 @@
 """Multi-head latent attention (DeepSeek-V2, 2024): keys and values from one small latent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -10,6 +10,7 @@ from mlxlm_cache import Cache, KVCache, Mask, create_causal_mask, scaled_dot_pro
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.multilinear import MultiLinear
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
 from mlxlm_models.layers.rope import RopeSpec
 from mlxlm_models.layers.temperature import TemperatureSpec
 
@@ -55,6 +56,28 @@ class MLASpec:
     @property
     def mask_array(self) -> bool:
         return False
+
+    def divided(self, parts: int) -> "MLASpec":
+        """Return what each of `parts` members computes; ValueError where heads don't divide."""
+        if self.heads % parts:
+            raise ValueError(f"{self.heads} heads cannot be divided among {parts}")
+        return replace(self, heads=self.heads // parts)
+
+    def plan(self) -> Plan:
+        query = "q_proj" if self.q_lora_rank is None else "q_b_proj"
+        shards = {
+            query: Shard("outputs"),
+            "embed_q": Shard("heads"),
+            "unembed_out": Shard("heads"),
+            "o_proj": Shard("inputs"),
+        }
+        scaled = self.q_lora_rank is not None and self.q_scale is None
+        groups = (ScaleGroup("q_a_layernorm", ("q_b_proj",), "q_b_proj"),) if scaled else ()
+        return Plan(shards, groups)
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of the layers that read the input."""
+        return ("q_proj" if self.q_lora_rank is None else "q_a_proj", "kv_a_proj_with_mqa")
 
     def build(self) -> "LatentAttention":
         return LatentAttention(self)

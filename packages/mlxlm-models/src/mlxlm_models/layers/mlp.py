@@ -8,6 +8,7 @@ import mlx.nn as nn
 from mlxlm_models.layers.activations import ACTIVATIONS, XIELU, GateSpec, gate
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,26 @@ class MLPSpec:
     gated: bool = True
     inner_norm: NormSpec | None = None
     names: MLPNames = MLPNames()
+
+    def plan(self) -> Plan:
+        names = self.names
+        inner = self.intermediate_size
+        if self.gated and self.fused:
+            shards = {names.gate_up: Shard("outputs", (inner, inner))}
+        else:
+            shards = {name: Shard("outputs") for name in self.readers()}
+        # What is multiplied into the last projection's input comes from up, as it is.
+        linear = self.gated and not self.fused and self.inner_norm is None
+        linear = linear and isinstance(self.activation, str)
+        groups = (ScaleGroup(names.up, (names.down,), names.down),) if linear else ()
+        return Plan(shards | {names.down: Shard("inputs")}, groups)
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of the layers that read the input."""
+        names = self.names
+        if not self.gated:
+            return (names.up,)
+        return (names.gate_up,) if self.fused else (names.gate, names.up)
 
     def build(self) -> nn.Module:
         if not self.gated:

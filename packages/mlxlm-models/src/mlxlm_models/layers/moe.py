@@ -8,6 +8,7 @@ import mlx.nn as nn
 from mlxlm_models.layers.activations import GateSpec
 from mlxlm_models.layers.mlp import MLPNames, MLPSpec
 from mlxlm_models.layers.module import Module
+from mlxlm_models.layers.plan import Plan, Shard
 from mlxlm_models.layers.router import RouterSpec, WideGate
 from mlxlm_models.layers.switch import SwitchMLP
 
@@ -43,6 +44,28 @@ class MoESpec:
     scale_input: bool = False
     names: MoENames = MoENames()
     expert_names: MLPNames = MLPNames()
+
+    def plan(self) -> Plan:
+        names, parts = self.names, self.expert_names
+        inner = (parts.gate, parts.up) if self.gated else (parts.up,)
+        shards = {f"{names.experts}.{name}": Shard("outputs") for name in inner}
+        shards[f"{names.experts}.{parts.down}"] = Shard("inputs")
+        plan = Plan(shards, summed=("",))
+        if self.shared is None:
+            return plan
+        shared = self.shared.plan().under(names.shared)
+        # Its sum is a part of the whole block's.
+        return plan + Plan(shared.shards, shared.scale_groups)
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of the layers that read the input."""
+        names, parts = self.names, self.expert_names
+        gate = f"{names.gate}.{names.gate_inner}" if names.gate_inner else names.gate
+        inner = (parts.gate, parts.up) if self.gated else (parts.up,)
+        own = (gate, *(f"{names.experts}.{name}" for name in inner))
+        if self.shared is not None:
+            own += tuple(f"{names.shared}.{name}" for name in self.shared.readers())
+        return (*own, names.shared_gate) if self.shared_gate else own
 
     def build(self) -> "MoE":
         return MoE(self)
