@@ -1,19 +1,25 @@
 """What a golden case is, and the parts that cases share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Config = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """`without` lists changes to the config that have to change the logits, which shows that
-    the case exercises what it is named after.
+    """What a golden is made of.
+
+    `without` lists changes to the config that have to change the logits, which shows that
+    the case exercises what it is named after. `source` is who makes it; mlx-lm only does
+    what transformers cannot. `shapes` are those of a public checkpoint, for mlx-lm.
     """
 
     config: Config
     without: list[Config] = field(default_factory=list)
+    source: Literal["transformers", "mlx-lm"] = "transformers"
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def tiny(model_type: str, **changes: Any) -> Config:
