@@ -69,18 +69,22 @@ def save(
     tokens: list[int],
     shapes: dict[str, tuple[int, ...]],
     arrays: dict[str, np.ndarray],
-    rounded: np.ndarray,
+    rounded: np.ndarray | None,
     source: dict[str, str],
 ) -> None:
-    """Write the golden; `rounded` are the logits in bfloat16, `source` who gave them all."""
-    prefill = arrays["prefill"]
+    """Write the golden; `rounded` are the logits in bfloat16, where
+    they can be had, `source` is who gave them all.
+    """
+    prefill, error = arrays["prefill"], None
+    if rounded is not None:
+        error = float(np.linalg.norm(rounded - prefill) / np.linalg.norm(prefill))
     metadata = {
         "config": config,
         "tokens": tokens,
         "chunks": CHUNKS,
         "weights": {key: list(shape) for key, shape in shapes.items()},
         "seed": SEED,
-        "bfloat16_error": float(np.linalg.norm(rounded - prefill) / np.linalg.norm(prefill)),
+        "bfloat16_error": error,
         **source,
     }
     path = HERE / f"{name}.safetensors"

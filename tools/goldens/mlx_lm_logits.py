@@ -53,7 +53,12 @@ def write(name: str, case: Case) -> None:
         changed = logits(build(case, config | without)[0], tokens, [len(tokens)])
         check_effect(name, without, changed, arrays["prefill"])
     model.update(tree_map(lambda value: value.astype(mx.bfloat16), model.parameters()))
-    rounded = logits(model, tokens, [len(tokens)])
+    try:
+        rounded = logits(model, tokens, [len(tokens)])
+    except RuntimeError as error:  # on CPU, MLX's gathered product is float32 alone
+        if "float32" not in str(error):
+            raise
+        rounded = None
     save(name, config, tokens, shapes, arrays, rounded, {"mlx-lm": version("mlx-lm")})
 
 

@@ -24,6 +24,10 @@ def build(config: dict) -> torch.nn.Module:
     auto = transformers.AutoModelForCausalLM
     if "text_config" in config:
         auto = transformers.AutoModelForImageTextToText
+    elif type(settings) not in auto._model_mapping:
+        # Mistral 4 is only meant to be used within a multimodal model.
+        auto = getattr(transformers, type(settings).__name__.replace("Config", "ForCausalLM"))
+        auto.from_config = auto._from_config
     plain = auto.from_config(settings).float()
     checkpoint = {name: weight(name, shape) for name, shape in shapes_of(plain).items()}
     with TemporaryDirectory() as folder:
@@ -53,7 +57,13 @@ def shapes_of(model: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     tied = set(model.all_tied_weights_keys)
     state = {name: value for name, value in model.state_dict().items() if name not in tied}
     public = revert_weight_conversion(model, state)
-    return {name: tuple(value.shape) for name, value in public.items()}
+    # Undoing Kimi's conversion, it renames the layers of the text like those of the vision.
+    return {
+        name.replace("language_model.model.blocks.", "language_model.model.layers."): tuple(
+            value.shape
+        )
+        for name, value in public.items()
+    }
 
 
 @torch.no_grad()

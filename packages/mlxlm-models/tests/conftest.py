@@ -22,7 +22,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 @dataclass(frozen=True)
 class Golden:
-    """Logits that transformers gives; see tools/goldens/transformers_logits.py."""
+    """Logits that transformers gives, or mlx-lm; see tools/goldens."""
 
     config: dict[str, Any]
     tokens: mx.array  # (1, L)
@@ -30,7 +30,7 @@ class Golden:
     shapes: dict[str, list[int]]
     seed: int
     arrays: dict[str, mx.array]
-    bfloat16_error: float  # of transformers' own logits in bfloat16
+    bfloat16_error: float | None  # of the source's own logits in bfloat16, where known
 
     def logits(self, way: str) -> mx.array:
         """Return (L, vocabulary) for `way`: prefill, chunks or steps."""

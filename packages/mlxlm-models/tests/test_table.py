@@ -26,7 +26,10 @@ def test_every_type_is_in_the_table_and_proven() -> None:
 def test_rows_say_what_is_known() -> None:
     lines = markdown(golden_configs(HERE / "goldens")).splitlines()
     assert "| `gemma2` |  | `gemma2.py` | KVCache, RotatingKVCache | yes | 1 |" in lines
-    assert "| `deepseek_v3` | `kimi_k2` | `deepseek_v3.py` | KVCache | yes | 1 |" in lines
+    assert (
+        "| `deepseek_v3` | `joyai_llm_flash`, `kimi_k2` | `deepseek_v3.py` | KVCache | yes | 1 |"
+        in lines
+    )
 
 
 def test_a_folder_without_goldens_is_refused(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Config = dict[str, Any]
+Source = Literal["transformers", "mlx-lm"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Case:
 
     config: Config
     without: list[Config] = field(default_factory=list)
-    source: Literal["transformers", "mlx-lm"] = "transformers"
+    source: Source = "transformers"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -40,8 +41,10 @@ def tiny(model_type: str, **changes: Any) -> Config:
     } | changes
 
 
-def case(*without: Config, model_type: str, **changes: Any) -> Case:
-    return Case(tiny(model_type, **changes), list(without))
+def case(
+    *without: Config, model_type: str, source: Source = "transformers", **changes: Any
+) -> Case:
+    return Case(tiny(model_type, **changes), list(without), source)
 
 
 NO_SCALING = {"rope_scaling": None, "rope_parameters": None}

@@ -48,4 +48,55 @@ CASES: dict[str, Case] = {
         attention_bias=True,
         **MLA,
     ),
+    "glm4_moe_lite": case(
+        {"rope_interleave": False},
+        model_type="glm4_moe_lite",
+        n_shared_experts=1,
+        routed_scaling_factor=1.8,
+        mlp_layer_types=["sparse", "dense"],
+        **{key: value for key, value in MLA.items() if key != "first_k_dense_replace"},
+    ),
+    "mistral4": case(
+        {"topk_group": 4},
+        {"routed_scaling_factor": 1.0},
+        model_type="mistral4",
+        n_shared_experts=1,
+        routed_scaling_factor=2.5,
+        n_group=4,
+        topk_group=1,
+        rope_parameters=YARN
+        | {
+            "rope_theta": 100.0,
+            "original_max_position_embeddings": 8,
+            "llama_4_scaling_beta": 0.5,
+        },
+        **{key: MLA[key] for key in MLA if not key.startswith("rope")},
+    ),
+    "youtu": case(
+        {"rope_interleave": False},
+        model_type="youtu",
+        pad_token_id=None,  # else its embedding is set to zero
+        tie_word_embeddings=True,
+        **{key: MLA[key] for key in MLA if "experts" not in key and "moe" not in key},
+    ),
+    "minicpm3": case(
+        {"scale_emb": 1.0},
+        {"scale_depth": 5.0},
+        {"dim_model_base": 32},
+        model_type="minicpm3",
+        scale_emb=12,
+        scale_depth=1.4,
+        dim_model_base=8,
+        original_max_position_embeddings=32,
+        tie_word_embeddings=True,
+        **{key: MLA[key] for key in MLA if "experts" not in key and "moe" not in key}
+        | {
+            "rope_scaling": {
+                "type": "longrope",
+                "short_factor": [1.0, 1.3],
+                "long_factor": [2.0, 4.0],
+                "original_max_position_embeddings": 32,
+            },
+        },
+    ),
 }

@@ -1,6 +1,7 @@
 """Text parts of multimodal checkpoints; the vision towers are as small as they can be."""
 
-from .base import YARN, Case, Config, tiny
+from .base import VISION, YARN, Case, Config, tiny
+from .deepseek import MLA
 
 QWEN_VISION = {
     "depth": 1,
@@ -116,6 +117,44 @@ CASES: dict[str, Case] = {
             "boi_token_index": 45,
             "eoi_token_index": 44,
             "image_token_index": 46,
+            "tie_word_embeddings": False,
+        }
+    ),
+    "llava": Case(
+        {
+            "model_type": "llava",
+            "text_config": tiny("llama"),
+            "vision_config": VISION | {"model_type": "clip_vision_model", "projection_dim": 8},
+            "image_token_index": 46,
+            "tie_word_embeddings": False,
+        }
+    ),
+    "kimi_k25": Case(
+        {
+            "model_type": "kimi_k25",
+            "text_config": tiny(
+                "deepseek_v3",
+                n_shared_experts=1,
+                n_group=1,
+                topk_group=1,
+                pad_token_id=None,
+                **{**MLA, "n_routed_experts": 4},
+            ),
+            "vision_config": {
+                "hidden_size": 8,
+                "intermediate_size": 8,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 1,
+                "patch_size": 4,
+                "pos_emb_height": 2,
+                "pos_emb_width": 2,
+                "pos_emb_time": 1,
+            },
+            # Tokens that the text doesn't have: positions after them count differently.
+            "image_token_id": 0,
+            "video_token_id": 0,
+            "vision_start_token_id": 0,
+            "vision_end_token_id": 0,
             "tie_word_embeddings": False,
         }
     ),

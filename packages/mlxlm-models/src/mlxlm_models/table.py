@@ -34,7 +34,8 @@ def rows(goldens: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[str, ...
     for name in list_architectures():
         aliases.setdefault(architecture(name).model_type, []).append(name)
     for name, names in sorted(aliases.items()):
-        arch, configs = architecture(name), goldens.get(name, [])
+        arch = architecture(name)
+        configs = [config for one in names for config in goldens.get(one, [])]
         caches: set[str] = set()
         divided = bool(configs)
         for config in configs:

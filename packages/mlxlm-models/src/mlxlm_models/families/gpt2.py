@@ -1,4 +1,4 @@
-"""GPT-2: learned positions, layer norms, one projection for queries, keys and values."""
+"""GPT-2 and StarCoder 1: learned positions, one projection for queries, keys and values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,8 +16,11 @@ from mlxlm_models.rules import COMMON_RULES, Drop, Rename, Transpose
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPT2Config(DecoderConfig):
-    """The MLP is four times as wide as the model unless `n_inner` says otherwise."""
+class GPTConfig(DecoderConfig):
+    """The keys that GPT-2 gave to others.
+
+    The MLP is four times as wide as the model unless `n_inner` says otherwise.
+    """
 
     aliases: ClassVar[Mapping[str, str]] = {
         "n_embd": "hidden_size",
@@ -31,9 +34,6 @@ class GPT2Config(DecoderConfig):
     hidden_act: str = "gelu_new"
     layer_norm_epsilon: float = 1e-5
     max_position_embeddings: int | None = 1024
-    scale_attn_weights: bool = True
-    scale_attn_by_inverse_layer_idx: bool = False
-    tie_word_embeddings: bool = True
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -43,6 +43,16 @@ class GPT2Config(DecoderConfig):
         # Where both spellings of a key stand in a config, this family's own is meant.
         known = {cls.aliases.get(key, key) for key in data if key in cls.aliases}
         return super().from_dict({key: value for key, value in data.items() if key not in known})
+
+    def norm(self) -> NormSpec:
+        return NormSpec(self.layer_norm_epsilon, kind="layer", bias=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPT2Config(GPTConfig):
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+    tie_word_embeddings: bool = True
 
     def decoder(self) -> DecoderSpec:
         return replace(
@@ -75,19 +85,37 @@ class GPT2Config(DecoderConfig):
         names = MLPNames(up="c_fc", down="c_proj")
         return replace(super().dense(layer), gated=False, bias=True, names=names)
 
-    def norm(self) -> NormSpec:
-        return NormSpec(self.layer_norm_epsilon, kind="layer", bias=True)
-
     def rope(self, layer: int) -> RopeSpec | None:
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class GPTBigCodeConfig(GPT2Config):
+    """StarCoder 1: all queries share one key and value, unless not `multi_query`."""
+
+    hidden_act: str = "gelu_pytorch_tanh"
+    multi_query: bool = True
+
+    @property
+    def kv_heads(self) -> int:
+        return 1 if self.multi_query else self.num_attention_heads
+
+    def decoder(self) -> DecoderSpec:
+        spec = super().decoder()
+        return replace(spec, names=replace(spec.names, decoder="transformer"))
+
+    def attention(self, layer: int) -> AttentionSpec:
+        return replace(super().attention(layer), fused="rows" if self.multi_query else "groups")
+
+
+BUFFERS = Drop("*.attn.bias", "*.attn.masked_bias")
+BIGCODE = Architecture("gpt_bigcode", GPTBigCodeConfig, causal_lm, (BUFFERS, *COMMON_RULES))
 ARCHITECTURE = Architecture(
     "gpt2",
     GPT2Config,
     causal_lm,
     (
-        Drop("*.attn.bias", "*.attn.masked_bias"),
+        BUFFERS,
         # Public checkpoints have (inputs, outputs), and no "model." in front.
         Rename(r"transformer\.", ""),
         Transpose("h.*.c_*.weight"),

@@ -8,7 +8,7 @@ import mlx.nn as nn
 from mlxlm_cache import Cache, Mask
 
 from mlxlm_models.layers.masks import Mixer
-from mlxlm_models.layers.module import Module
+from mlxlm_models.layers.module import Held, Module
 from mlxlm_models.layers.norms import NormSpec
 from mlxlm_models.layers.plan import Plan, ScaleGroup
 
@@ -63,10 +63,16 @@ SHARED_NORM = NormNames(before_attention="input_layernorm")
 
 @dataclass(frozen=True)
 class BlockNames:
-    """Names of a block's halves."""
+    """Names of a block's halves; `attention_inner` where attention is one level further down."""
 
     attention: str = "self_attn"
     mlp: str = "mlp"
+    attention_inner: str | None = None
+
+    @property
+    def attention_path(self) -> str:
+        inner = self.attention_inner
+        return self.attention if inner is None else f"{self.attention}.{inner}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,7 @@ class BlockSpec:
 
     def plan(self) -> Plan:
         """Return the plans of both halves, and of the norms that they read."""
-        attention, mlp = self.names.attention, self.names.mlp
+        attention, mlp = self.names.attention_path, self.names.mlp
         first = tuple(f"{attention}.{name}" for name in self.attention.readers())
         second = tuple(f"{mlp}.{name}" for name in self.mlp.readers())
         norms = self.norms
@@ -118,7 +124,8 @@ class DecoderBlock(Module):
         super().__init__()
         self.spec = spec
         self._attention, self._mlp = spec.names.attention, spec.names.mlp
-        self[self._attention] = spec.attention.build()
+        attention, inner = spec.attention.build(), spec.names.attention_inner
+        self[self._attention] = attention if inner is None else Held(inner, attention)
         self[self._mlp] = spec.mlp.build()
         names = spec.norms
         self._before_attention = names.before_attention

@@ -19,6 +19,7 @@ from mlxlm_models.layers.softcap import soft_cap
 class DecoderNames:
     """Names of a model's parts; `head` is beside the decoder, or in it with `head_inside`."""
 
+    decoder: str = "model"
     embeddings: str = "embed_tokens"
     embedding_norm: str = "embed_layer_norm"
     positions: str = "wpe"
@@ -126,7 +127,8 @@ class CausalLM(Module):
     def __init__(self, spec: DecoderSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.model = Decoder(spec)
+        self._decoder = spec.names.decoder
+        self[self._decoder] = Decoder(spec)
         self._head_inside = spec.names.head_inside
         if not spec.tied and not self._head_inside:
             head = nn.Linear(spec.hidden_size, spec.vocab_size, bias=spec.head_bias)
@@ -141,18 +143,23 @@ class CausalLM(Module):
         cache: Sequence[Cache | None] | None = None,
         input_embeddings: mx.array | None = None,
     ) -> mx.array:
-        return self.logits(self["model"](tokens, cache, input_embeddings))
+        return self.logits(self[self._decoder](tokens, cache, input_embeddings))
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Return the logits of normalised hidden states (…, hidden)."""
         names = self.spec.names
         if self._tied:
-            out = self["model"][names.embeddings].as_linear(hidden)
+            out = self[self._decoder][names.embeddings].as_linear(hidden)
         else:
-            out = (self["model"] if self._head_inside else self)[names.head](hidden)
+            out = (self[self._decoder] if self._head_inside else self)[names.head](hidden)
         if self._logit_scale is not None:
             out = out * self._logit_scale
         return out if self._soft_cap is None else soft_cap(out, self._soft_cap)
+
+    @property
+    def model(self) -> Decoder:
+        """The decoder, whatever it is called."""
+        return self[self._decoder]  # type: ignore[no-any-return]
 
     @property
     def layers(self) -> list[DecoderBlock]:

@@ -7,7 +7,7 @@ import mlx.nn as nn
 
 from mlxlm_models.layers.activations import GateSpec
 from mlxlm_models.layers.mlp import MLPNames, MLPSpec
-from mlxlm_models.layers.module import Module
+from mlxlm_models.layers.module import Held, Module
 from mlxlm_models.layers.plan import Plan, Shard
 from mlxlm_models.layers.router import RouterSpec, WideGate
 from mlxlm_models.layers.switch import SwitchMLP
@@ -85,8 +85,7 @@ class MoE(Module):
         else:
             gate = nn.Linear(spec.hidden_size, router.experts, bias=router.bias)
         if names.gate_inner is not None:
-            inner, gate = gate, Module()
-            gate[names.gate_inner] = inner
+            gate = Held(names.gate_inner, gate)
         self[names.gate] = gate
         self._correction = router.correction
         if router.correction == "block":
