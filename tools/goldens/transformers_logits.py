@@ -37,7 +37,8 @@ def build(config: dict) -> torch.nn.Module:
             folder,
             config=settings,
             dtype=torch.float32,
-            attn_implementation="eager",
+            # Falcon's eager attention adds its biases twice.
+            attn_implementation="sdpa" if config["model_type"] == "falcon" else "eager",
             experts_implementation="eager",
             output_loading_info=True,
         )

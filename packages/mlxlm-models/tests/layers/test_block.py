@@ -74,3 +74,20 @@ def test_halves_have_the_names_given(parameters: Any) -> None:
     heads = {name.split(".")[0] for name in parameters(built)}
     assert {"attn", "feed_forward"} <= heads
     assert built.make_cache().empty()
+
+
+def test_norms_of_the_sums() -> None:
+    norms = NormNames(None, "first", None, "second")
+    built: Any = replace(SPEC, norms=norms, norm_sum=True).build()
+    h = built.first(X + built.self_attn(X))
+    assert mx.allclose(built(X), built.second(h + built.mlp(h)), atol=1e-6).item()
+
+
+def test_attention_may_be_one_level_further_down(parameters: Any) -> None:
+    built: Any = replace(SPEC, names=BlockNames("attn", attention_inner="attention")).build()
+    assert "attn.attention.q_proj.weight" in parameters(built)
+    assert built.spec.plan().shards.keys() >= {"attn.attention.q_proj"}
+    assert built.make_cache().empty()
+    h = X + built.attn.attention(built.input_layernorm(X))
+    expected = h + built.mlp(built.post_attention_layernorm(h))
+    assert mx.allclose(built(X), expected, atol=1e-6).item()

@@ -8,8 +8,9 @@ from mlxlm_models.families.moe import MoEConfig
 from mlxlm_models.layers.attention import AttentionSpec
 from mlxlm_models.layers.block import BlockNames, BlockSpec
 from mlxlm_models.layers.decoder import DecoderSpec
+from mlxlm_models.layers.mlp import MLPNames
 from mlxlm_models.layers.moe import MoENames, MoESpec
-from mlxlm_models.rules import COMMON_RULES, Rename, Split
+from mlxlm_models.rules import COMMON_RULES, Rename, Rule, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,17 +46,27 @@ class GraniteMoeConfig(GraniteConfig, MoEConfig):
         return replace(super().moe(layer), names=MoENames(gate="router", gate_inner="layer"))
 
 
-GRANITE = Architecture("granite", GraniteConfig, causal_lm)
-GRANITE_MOE = Architecture(
-    "granitemoe",
-    GraniteMoeConfig,
-    causal_lm,
-    (
-        *COMMON_RULES,
-        Rename(r"(.*)\.block_sparse_moe\.input_linear", r"\1.block_sparse_moe.switch_mlp.gate_up"),
-        Rename(
-            r"(.*)\.block_sparse_moe\.output_linear", r"\1.block_sparse_moe.switch_mlp.down_proj"
-        ),
-        Split("*.switch_mlp.gate_up", ("gate_proj", "up_proj"), axis=1),
-    ),
+@dataclass(frozen=True, kw_only=True)
+class GraniteMoeSharedConfig(GraniteMoeConfig):
+    shared_intermediate_size: int = 0
+
+    def moe(self, layer: int) -> MoESpec:
+        spec, size = super().moe(layer), self.shared_intermediate_size
+        if not size:
+            return spec
+        names = MLPNames(gate_up="input_linear", down="output_linear")
+        shared = replace(self.shared(size), fused=True, names=names)
+        return replace(spec, shared=shared, names=replace(spec.names, shared="shared_mlp"))
+
+
+RULES: tuple[Rule, ...] = (
+    *COMMON_RULES,
+    # The published ones have the shared expert beside the others.
+    Rename(r"(.*layers\.\d+)\.shared_mlp\.", r"\1.block_sparse_moe.shared_mlp."),
+    Rename(r"(.*)\.block_sparse_moe\.input_linear", r"\1.block_sparse_moe.switch_mlp.gate_up"),
+    Rename(r"(.*)\.block_sparse_moe\.output_linear", r"\1.block_sparse_moe.switch_mlp.down_proj"),
+    Split("*.switch_mlp.gate_up", ("gate_proj", "up_proj"), axis=1),
 )
+GRANITE = Architecture("granite", GraniteConfig, causal_lm)
+GRANITE_MOE = Architecture("granitemoe", GraniteMoeConfig, causal_lm, RULES)
+GRANITE_MOE_SHARED = Architecture("granitemoeshared", GraniteMoeSharedConfig, causal_lm, RULES)

@@ -8,6 +8,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlxlm_cache import Cache, KVCache, Mask, RotatingKVCache, scaled_dot_product_attention
 
+from mlxlm_models.layers.alibi import biased
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
 from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
@@ -48,7 +49,8 @@ class AttentionSpec:
     `qk_norm` normalises queries and keys before rotation, or after with `norm_rotated`:
     each `head` with one shared weight, `each_head` with its own, or the whole `projection`.
 
-    `clip` bounds queries, keys and values. `soft_cap` bounds the scores. `sinks` are learned
+    `clip` bounds queries, keys and values. `soft_cap` bounds the scores; `alibi`, a slope per
+    head, lowers those of far keys (needs keys in order: no window). `sinks` are learned
     scores, one per head, that take part in the softmax and have no value.
 
     `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
@@ -66,6 +68,7 @@ class AttentionSpec:
     window: int | None = None
     chunk: int | None = None
     soft_cap: float | None = None
+    alibi: tuple[float, ...] | None = None
     clip: float | None = None
     sinks: bool = False
     temperature: TemperatureSpec | None = None
@@ -87,7 +90,7 @@ class AttentionSpec:
     @property
     def mask_array(self) -> bool:
         """Whether the mask has to be an array: the fused kernel is not what attends."""
-        return self.soft_cap is not None
+        return self.soft_cap is not None or self.alibi is not None
 
     def divided(self, parts: int) -> "AttentionSpec":
         """Return what each of `parts` members computes; ValueError where heads don't divide."""
@@ -145,6 +148,7 @@ class Attention(Module):
         self._sinks = names.sinks if spec.sinks else None
         if spec.sinks:
             self[names.sinks] = mx.zeros((spec.heads,))
+        self._slopes = mx.array(spec.alibi)[:, None, None] if spec.alibi else None
         self._temperature = spec.temperature
         self._clip = spec.clip
         self._add_projections(spec)
@@ -183,6 +187,8 @@ class Attention(Module):
         if self._temperature is not None:
             queries = self._temperature(queries, cache)
         seen: Any = (keys, values) if cache is None else cache.update_and_fetch(keys, values)
+        if self._slopes is not None:
+            mask = biased(mask, self._slopes, seen[0], queries)
         more = {} if self._sinks is None else {"sinks": self[self._sinks]}
         out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask, **more)
         out = out.transpose(0, 2, 1, 3)

@@ -81,7 +81,7 @@ class BlockSpec:
 
     In a `parallel` block both halves read the block's input; without a norm of its own,
     the feed-forward layer reads what attention reads. `residual_scale` multiplies what each
-    half adds.
+    half adds. With `norm_sum` the norms after each half are of the sum (Vaswani et al., 2017).
     """
 
     attention: MixerSpec
@@ -90,6 +90,7 @@ class BlockSpec:
     norms: NormNames = PRE_NORM
     parallel: bool = False
     residual_scale: float | None = None
+    norm_sum: bool = False
     names: BlockNames = BlockNames()
 
     def plan(self) -> Plan:
@@ -114,6 +115,8 @@ class BlockSpec:
         )
 
     def build(self) -> "DecoderBlock":
+        if self.norm_sum:
+            return SumNormBlock(self)
         return ParallelBlock(self) if self.parallel else DecoderBlock(self)
 
 
@@ -165,3 +168,15 @@ class ParallelBlock(DecoderBlock):
         own: mx.array = self[self._before_mlp](x) if self._before_mlp else shared
         attended = self._added(self[self._attention](shared, mask, cache), self._after_attention)
         return x + attended + self._added(self[self._mlp](own), self._after_mlp)
+
+
+class SumNormBlock(DecoderBlock):
+    """h = after(x + attention(before(x))); after(h + mlp(before(h)))."""
+
+    def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
+        h: mx.array = self[self._before_attention](x) if self._before_attention else x
+        x = x + self._added(self[self._attention](h, mask, cache), None)
+        x = self[self._after_attention](x) if self._after_attention else x
+        h = self[self._before_mlp](x) if self._before_mlp else x
+        x = x + self._added(self[self._mlp](h), None)
+        return self[self._after_mlp](x) if self._after_mlp else x
