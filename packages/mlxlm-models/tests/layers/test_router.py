@@ -77,3 +77,6 @@ def test_a_wide_gate_computes_in_float32(parameters: Any) -> None:
     gate.set_dtype(mx.bfloat16)
     assert gate(mx.ones((1, 3, 8), mx.bfloat16)).dtype == mx.float32
     assert not hasattr(gate, "to_quantized")
+    assert parameters(gate).keys() == shapes.keys()
+    gate.weight = mx.ones((4, 8))
+    assert gate(mx.ones((1, 8))).tolist() == [[8, 8, 8, 8]]

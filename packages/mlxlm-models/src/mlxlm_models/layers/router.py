@@ -92,5 +92,10 @@ class WideGate(Module):
             self.e_score_correction_bias = mx.zeros((spec.experts,))
 
     def __call__(self, x: mx.array) -> mx.array:
-        logits: mx.array = x.astype(mx.float32) @ self["weight"].astype(mx.float32).T
+        weight = self["weight"]
+        if self.get("_widened") is not weight:
+            # Kept between calls, and made again as soon as the weight is another array.
+            self._widened = weight
+            self._wide = weight.astype(mx.float32).T
+        logits: mx.array = x.astype(mx.float32) @ self["_wide"]
         return logits + self["bias"].astype(mx.float32) if self._biased else logits
