@@ -79,3 +79,16 @@ def test_parts_have_the_names_given(parameters: Any) -> None:
     assert "model.out.bias" in parameters(model)
     assert len(model.layers) == 2
     assert model(TOKENS, model.make_cache()).shape == (1, 3, 16)
+
+
+def test_padding_before_the_first_token_has_the_first_position() -> None:
+    model: Any = CausalLM(replace(SPEC, positions=8, position_offset=2))
+
+    class At:
+        offset = mx.array([-2, 0])
+
+    at: Any = At()
+    embedded = model.model.embed(mx.array([[0, 0, 1], [1, 2, 3]]), at, None)
+    plain = model.model.embed_tokens(mx.array([[0, 0, 1], [1, 2, 3]]))
+    positions = mx.array([[2, 2, 2], [2, 3, 4]])
+    assert mx.allclose(embedded - plain, model.model.wpe.weight[positions], atol=1e-6).item()

@@ -56,22 +56,25 @@ def test_chunks_hide_the_other_chunks() -> None:
     assert more.sum(axis=1).tolist() == [3, 4, 1]
 
 
-class Batch:
-    """A cache of sequences padded on the left, of 6 and 3 tokens so far."""
+def test_a_cache_of_chunks_gives_its_own_mask() -> None:
+    class Chunks:
+        chunk_size, offset = 4, mx.array([6, 3])
 
-    offset = mx.array([6, 3])
+        def make_mask(self, length: int, **_: Any) -> mx.array:
+            return mx.full((2, 1, length, 5), True)
 
-    def make_mask(self, length: int, **_: Any) -> mx.array:
-        padding = mx.array([0, 3])[:, None, None, None]
-        keys = mx.arange(6 + length)
-        return (keys <= mx.arange(6, 6 + length)[:, None]) & (keys >= padding)
+    assert plan([replace(FULL, chunk=4)], 2, [Chunks()])[0].shape == (2, 1, 2, 5)
 
 
-def test_chunks_of_a_batch_count_from_each_first_token() -> None:
-    mask = plan([replace(FULL, chunk=4)], 2, [Batch()])[0]
-    assert mask.shape == (2, 1, 2, 8)
-    assert mask[0, 0].sum(axis=1).tolist() == [3, 4]
-    assert mask[1, 0].sum(axis=1).tolist() == [4, 1]
+def test_a_batch_that_knows_no_chunks_is_refused() -> None:
+    class Batch:
+        offset = mx.array([6, 3])
+
+        def make_mask(self, length: int, **_: Any) -> None:
+            return None
+
+    with pytest.raises(TypeError, match="Batch cannot serve chunked attention"):
+        plan([replace(FULL, chunk=4)], 2, [Batch()])
 
 
 def test_a_layer_without_attention_needs_no_mask() -> None:

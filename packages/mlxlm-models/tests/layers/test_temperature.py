@@ -39,6 +39,11 @@ def test_every_sequence_of_a_batch_has_its_own_positions() -> None:
         assert mx.allclose(scaled[row, 0, :, 0], expected, atol=1e-6).item()
 
 
+def test_padding_before_the_first_token_is_left_alone() -> None:
+    at: Any = At(mx.array([-3, 6]))
+    assert TemperatureSpec(0.5, 4)(ONES, at)[0].tolist() == ONES[0].tolist()
+
+
 def test_the_dtype_stays() -> None:
     at: Any = At(6)
     assert TemperatureSpec(0.5, 4)(ONES.astype(mx.bfloat16), at).dtype == mx.bfloat16

@@ -114,10 +114,12 @@ class Decoder(Module):
             h = h * self._embedding_scale
         if self._offset is not None:
             first: Any = 0 if cache is None else cache.offset
-            if not isinstance(first, int):
-                first = mx.maximum(first[:, None], 0)
-            positions = mx.arange(h.shape[1]) + first + self._offset
-            h = h + self[self._names.positions](positions)
+            positions = mx.arange(h.shape[1])
+            if isinstance(first, int):
+                positions = positions + first
+            else:  # what comes before a sequence's first token is padding
+                positions = mx.maximum(positions + first[:, None], 0)
+            h = h + self[self._names.positions](positions + self._offset)
         return h if self._embedding_norm is None else self[self._embedding_norm](h)
 
 

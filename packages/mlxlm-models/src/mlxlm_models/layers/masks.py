@@ -50,28 +50,15 @@ class MaskPlan:
     def _mask(self, kind: _Kind, h: mx.array, cache: Cache | None) -> Mask:
         length = h.shape[1]
         offset: Any = 0 if cache is None else cache.offset
-        if kind.chunk is None or (isinstance(offset, int) and offset + length <= kind.chunk):
-            return create_attention_mask(
-                h, cache, window_size=kind.window, return_array=kind.as_array
+        mask = create_attention_mask(h, cache, window_size=kind.window, return_array=kind.as_array)
+        if kind.chunk is None or hasattr(cache, "chunk_size"):  # the cache's mask is of chunks
+            return mask
+        if not isinstance(offset, int):
+            raise TypeError(
+                f"{type(cache).__name__} cannot serve chunked attention: "
+                f"make the cache with make_prompt_cache(model)"
             )
-        return _chunked(create_attention_mask(h, cache, return_array=True), length, offset, kind)
-
-
-def _chunked(mask: Any, length: int, offset: Any, kind: _Kind) -> mx.array:
-    """Keep of a causal mask (…, L, S) what is in the chunk of each query.
-
-    The keys end with the last query; what comes before the first token is padding.
-    """
-    assert kind.chunk is not None
-    if isinstance(offset, int):
-        keys = offset + length if mask is None else mask.shape[-1]
-        ends: Any = offset + length
-    else:
-        ends = (offset + length)[:, None, None, None]
-        if mask is None:
-            raise ValueError("a batch's cache has to give its mask as an array")
-        keys = mask.shape[-1]
-    queries = mx.arange(-length, 0)[:, None] + ends
-    positions = mx.arange(-keys, 0) + ends
-    same: mx.array = queries // kind.chunk == positions // kind.chunk
-    return same if mask is None else mask & same
+        if offset + length <= kind.chunk:
+            return mask
+        queries, keys = mx.arange(offset, offset + length)[:, None], mx.arange(offset + length)
+        return (keys <= queries) & (keys // kind.chunk == queries // kind.chunk)

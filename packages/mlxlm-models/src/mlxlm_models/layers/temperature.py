@@ -27,6 +27,7 @@ class TemperatureSpec:
                 return queries
             positions = (steps + offset)[:, None]
         else:
-            positions = (steps + offset[:, None])[:, None, :, None]
+            # What comes before a sequence's first token is padding.
+            positions = mx.maximum(steps + offset[:, None], 0)[:, None, :, None]
         steps = mx.floor(positions.astype(mx.float32) / self.length)
         return queries * (1 + self.strength * mx.log1p(steps)).astype(queries.dtype)
