@@ -2,65 +2,69 @@
 
 Run in an environment of its own: pip install torch transformers safetensors, then
 python tools/goldens/transformers_logits.py [case …]
-
-A golden is one safetensors file: the logits of a full prefill and, only where transformers
-itself gives others, of a prefill in chunks and of single steps with a cache. Its metadata
-hold the config, the tokens, the chunk sizes, and the names and shapes of the weights, which
-`weight()` makes anew from the seed. Everything is float32; `bfloat16_error` is how far the
-same model is off in bfloat16, as the norm of the difference over the norm of the logits.
 """
 
-import json
 import sys
-import zlib
 from copy import deepcopy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 import transformers
 from cases import CASES, Case
-from safetensors import safe_open
+from golden_files import check_effect, in_every_way, save, tokens_of, weight
 from safetensors.numpy import save_file
-
-HERE = Path(__file__).resolve().parents[2] / "packages/mlxlm-models/tests/goldens"
-SEED = 20240607
-LENGTH = 24
-CHUNKS = [10, 9, 5]
-
-
-def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the tensor `name`; tests/conftest.py makes the same."""
-    noise = np.random.default_rng([SEED, zlib.crc32(name.encode())]).standard_normal(shape)
-    if len(shape) == 1:
-        value = 0.1 * noise + name.endswith("norm.weight")
-    elif "embed" in name:
-        value = noise
-    else:
-        value = 2.0 * noise / shape[-1] ** 0.5
-    return value.astype(np.float32)
+from transformers.core_model_loading import revert_weight_conversion
 
 
 def build(config: dict) -> torch.nn.Module:
+    """Return the model that reads the checkpoint we make, in its public layout, as anyone would."""
     settings = transformers.AutoConfig.for_model(**deepcopy(config))  # it changes what it gets
     auto = transformers.AutoModelForCausalLM
     if "text_config" in config:
         auto = transformers.AutoModelForImageTextToText
-    model = auto.from_config(settings, attn_implementation="eager").float().eval()
-    state = {
-        name: torch.from_numpy(weight(name, tuple(value.shape)))
-        for name, value in weights_of(model).items()
-    }
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    assert not unexpected, unexpected
-    model.tie_weights()
-    return model
+    elif type(settings) not in auto._model_mapping:
+        # Mistral 4 is only meant to be used within a multimodal model.
+        auto = getattr(transformers, type(settings).__name__.replace("Config", "ForCausalLM"))
+        auto.from_config = auto._from_config
+    plain = auto.from_config(settings).float()
+    checkpoint = {name: weight(name, shape) for name, shape in shapes_of(plain).items()}
+    with TemporaryDirectory() as folder:
+        save_file(checkpoint, Path(folder) / "model.safetensors", {"format": "pt"})
+        transformers.GenerationConfig().save_pretrained(folder)
+        model, report = auto.from_pretrained(
+            folder,
+            config=settings,
+            dtype=torch.float32,
+            # Falcon's eager attention adds its biases twice.
+            attn_implementation="sdpa" if config["model_type"] == "falcon" else "eager",
+            experts_implementation="eager",
+            output_loading_info=True,
+        )
+    assert not report["unexpected_keys"], report
+    assert not report["missing_keys"], report
+    return model.eval()
 
 
-def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def text_model(model: torch.nn.Module) -> torch.nn.Module:
+    """Return what gives logits for tokens: of Llama 4, the model inside."""
+    inside = getattr(model, "language_model", None)
+    return inside if hasattr(inside, "lm_head") else model
+
+
+def shapes_of(model: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     """Return what a public checkpoint of `model` holds: tied copies only once."""
     tied = set(model.all_tied_weights_keys)
-    return {name: value for name, value in model.state_dict().items() if name not in tied}
+    state = {name: value for name, value in model.state_dict().items() if name not in tied}
+    public = revert_weight_conversion(model, state)
+    # Undoing Kimi's conversion, it renames the layers of the text like those of the vision.
+    return {
+        name.replace("language_model.model.blocks.", "language_model.model.layers."): tuple(
+            value.shape
+        )
+        for name, value in public.items()
+    }
 
 
 @torch.no_grad()
@@ -89,58 +93,29 @@ def logits_recomputed(model: torch.nn.Module, tokens: list[int], sizes: list[int
     return np.concatenate(parts)
 
 
-def difference(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).max() / np.abs(b).max())
-
-
-def same(path: Path, arrays: dict[str, np.ndarray], facts: dict[str, str]) -> bool:
-    """Tell whether the file holds this already: safetensors shuffles the metadata."""
-    if not path.exists():
-        return False
-    with safe_open(path, "np") as file:
-        return file.metadata() == facts and all(
-            key in arrays and np.array_equal(file.get_tensor(key), arrays[key])
-            for key in file.keys()  # noqa: SIM118
-        )
-
-
 def write(name: str, case: Case) -> None:
     config = case.config
-    text = config.get("text_config", config)
-    rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
-    tokens = rng.integers(1, text["vocab_size"], LENGTH).tolist()
-    model = build(config)
-    prefill = logits(model, tokens, [LENGTH])
-    arrays = {"prefill": prefill}
-    run = logits_recomputed if "original_max_position_embeddings" in config else logits
-    for way, sizes in (("chunks", CHUNKS), ("steps", [1] * LENGTH)):
-        other = run(model, tokens, sizes)
-        if difference(other, prefill) > 1e-5:
-            arrays[way] = other
+    tokens = tokens_of(name, config.get("text_config", config)["vocab_size"])
+    whole = build(config)
+    shapes, model = shapes_of(whole), text_model(whole)
+    long = "original_max_position_embeddings" in config
+    arrays = in_every_way(
+        lambda *args: logits(model, *args),
+        lambda *args: (logits_recomputed if long else logits)(model, *args),
+        tokens,
+    )
     for without in case.without:
-        changed = logits(build(config | without), tokens, [LENGTH])
-        effect = difference(changed, prefill)
-        assert effect > 1e-2, f"{name}: {without} changes the logits by {effect} only"
+        changed = logits(text_model(build(config | without)), tokens, [len(tokens)])
+        check_effect(name, without, changed, arrays["prefill"])
     for parameter in model.parameters():  # not the buffers: RoPE's tables stay float32
         parameter.data = parameter.data.bfloat16()
-    rounded = logits(model, tokens, [LENGTH])
-    metadata = {
-        "config": config,
-        "tokens": tokens,
-        "chunks": CHUNKS,
-        "weights": {key: list(value.shape) for key, value in weights_of(model).items()},
-        "seed": SEED,
-        "bfloat16_error": float(np.linalg.norm(rounded - prefill) / np.linalg.norm(prefill)),
-        "transformers": transformers.__version__,
-    }
-    facts = {key: json.dumps(value) for key, value in metadata.items()}
-    path = HERE / f"{name}.safetensors"
-    if not same(path, arrays, facts):
-        save_file(arrays, path, facts)
-    print(f"{name}: {', '.join(arrays)}")
+    rounded = logits(model, tokens, [len(tokens)])
+    save(name, config, tokens, shapes, arrays, rounded, {"transformers": transformers.__version__})
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or CASES:
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    for name in sys.argv[1:] or [n for n, case in CASES.items() if case.source == "transformers"]:
         write(name, CASES[name])

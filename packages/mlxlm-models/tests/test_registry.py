@@ -26,11 +26,11 @@ def declare(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: found)
 
 
-def test_every_declared_architecture_loads_under_its_name() -> None:
+def test_every_declared_architecture_loads_under_its_name_or_is_an_alias() -> None:
     for name in list_architectures():
         arch = architecture(name)
         assert isinstance(arch, Architecture)
-        assert arch.model_type == name
+        assert architecture(arch.model_type) is arch
 
 
 def test_an_unknown_type_names_the_nearest_known() -> None:

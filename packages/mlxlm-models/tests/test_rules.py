@@ -8,11 +8,15 @@ from mlxlm_models.rules import (
     Drop,
     DropWhen,
     Rename,
+    Reshape,
     Split,
     Stack,
     Transpose,
     apply_rules,
+    drop_extra_layers,
     rename_path,
+    split_experts,
+    stack_experts,
 )
 
 
@@ -109,3 +113,74 @@ def test_transpose_swaps_matrices_only() -> None:
     result = rule({"h.c_attn.weight": mx.zeros((2, 3)), "h.c_attn.bias": mx.zeros(3)}, None)
     assert result["h.c_attn.weight"].shape == (3, 2)
     assert result["h.c_attn.bias"].shape == (3,)
+
+
+def test_split_along_another_axis_in_equal_parts() -> None:
+    value = mx.arange(24).reshape(2, 4, 3)
+    rule = Split("e.gate_up", ("gate", "up"), axis=1)
+    result = rule({"e.gate_up.weight": value, "e.gate_up.bias": value[..., 0]}, None)
+    assert mx.array_equal(result["e.gate.weight"], value[:, :2]).item()
+    assert mx.array_equal(result["e.up.bias"], value[:, 2:, 0]).item()
+
+
+def test_split_takes_interleaved_rows_apart() -> None:
+    value = mx.arange(8).reshape(4, 2)
+    result = Split("gate_up", ("gate", "up"), interleaved=True)({"gate_up.weight": value}, None)
+    assert result["gate.weight"].tolist() == [[0, 1], [4, 5]]
+    assert result["up.weight"].tolist() == [[2, 3], [6, 7]]
+
+
+def test_split_refuses_rows_that_make_no_equal_parts() -> None:
+    with pytest.raises(WeightsError, match="'a.w' has 3 rows where the config makes 2"):
+        Split("a", ("b", "c"))({"a.w": mx.zeros((3, 1))}, None)
+
+
+def test_transpose_leaves_what_is_in_order() -> None:
+    rule = Transpose("w", last=lambda config: config.hidden)
+    config = SimpleNamespace(hidden=3)
+    assert rule({"w": mx.zeros((2, 3, 4))}, config)["w"].shape == (2, 4, 3)
+    assert rule({"w": mx.zeros((2, 4, 3))}, config)["w"].shape == (2, 4, 3)
+
+
+def test_reshape_asks_the_config() -> None:
+    rule = Reshape("*.bias", lambda config: (config.experts,))
+    result = rule({"a.bias": mx.zeros((1, 4)), "b": mx.zeros((1, 4))}, SimpleNamespace(experts=4))
+    assert (result["a.bias"].shape, result["b"].shape) == ((4,), (1, 4))
+
+
+def test_layers_after_the_last_are_dropped() -> None:
+    names = tensors("model.layers.1.a", "model.layers.2.a", "layers.2.b", "norm.weight")
+    kept = drop_extra_layers(names, SimpleNamespace(num_hidden_layers=2))
+    assert kept.keys() == {"model.layers.1.a", "norm.weight"}
+
+
+def test_stack_experts_gathers_each_projection() -> None:
+    names = tensors(*(f"m.experts.{i}.w{j}.weight" for i in range(2) for j in (1, 2, 3)))
+    result = apply_rules(stack_experts("experts", "switch", ("w1", "w3", "w2")), names, None)
+    assert {name: value.shape for name, value in result.items()} == {
+        f"m.switch.{name}_proj.weight": (2, 2) for name in ("gate", "up", "down")
+    }
+
+
+@pytest.mark.parametrize("prefix", ["", "model.layers.0.mlp."])
+def test_split_experts_takes_fused_tensors_apart(prefix: str) -> None:
+    gate_up = mx.arange(2 * 3 * 8).reshape(2, 3, 8)  # experts, inputs, outputs
+    weights = {
+        f"{prefix}experts.gate_up_proj": gate_up,
+        f"{prefix}experts.gate_up_proj_bias": gate_up[:, 0],
+        f"{prefix}experts.down_proj": mx.zeros((2, 4, 3)),
+        f"{prefix}experts.down_proj_bias": mx.zeros((2, 3)),
+    }
+    rules = split_experts("experts", "experts", transposed=True, interleaved=True)
+    result = apply_rules(rules, weights, None)
+    assert {name.removeprefix(prefix): value.shape for name, value in result.items()} == {
+        "experts.gate_proj.weight": (2, 4, 3),
+        "experts.up_proj.weight": (2, 4, 3),
+        "experts.gate_proj.bias": (2, 4),
+        "experts.up_proj.bias": (2, 4),
+        "experts.down_proj.weight": (2, 3, 4),
+        "experts.down_proj.bias": (2, 3),
+    }
+    up = result[f"{prefix}experts.up_proj.weight"]
+    assert mx.array_equal(up, gate_up[:, :, 1::2].swapaxes(1, 2)).item()
+    assert apply_rules(rules, result, None).keys() == result.keys()

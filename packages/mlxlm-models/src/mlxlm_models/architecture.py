@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import mlx.core as mx
 import mlx.nn as nn
 
+from mlxlm_models.layers.plan import Plan, linear_layers, model_plan
 from mlxlm_models.rules import COMMON_RULES, Rule, Weights, apply_rules, rename_path
 
 
@@ -27,12 +28,23 @@ class Architecture(Generic[C]):
     """A family: how to read its config, build its model and map its weights.
 
     `rules` run in order on the tensors of a checkpoint (see `rules`).
+
+    What a model is to those who divide, scale or adapt it follows from its layers unless
+    `plan` (see `layers.plan`) or `adapters` (paths of linear layers) say otherwise. Its caches
+    are those that its `make_cache` returns.
+
+    `tool_parser` names how the family writes tool calls, `thinking` is what it opens and
+    closes its reasoning with, for families where the chat template doesn't tell.
     """
 
     model_type: str
     config: type[C]
     build: Callable[[C], nn.Module]
     rules: tuple[Rule, ...] = COMMON_RULES
+    plan: Callable[[nn.Module], Plan] = model_plan
+    adapters: Callable[[nn.Module], list[str]] = linear_layers
+    tool_parser: str | None = None
+    thinking: tuple[str, str] | None = None
 
     def create(self, data: Mapping[str, Any]) -> tuple[nn.Module, C]:
         """Return the model that `config.json` describes, its weights not yet read, and its config.

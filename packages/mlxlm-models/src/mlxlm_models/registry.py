@@ -52,6 +52,11 @@ def list_architectures() -> list[str]:
     return sorted({*_entries(), *_registered})
 
 
+def family(model_type: str) -> str:
+    """Return the module that declares `model_type`, without importing it; KeyError for none."""
+    return _entries()[model_type].module
+
+
 def register_architecture(added: Architecture[Any]) -> None:
     """Make an architecture known in this process, in place of any of the same type."""
     _registered[added.model_type] = added

@@ -87,15 +87,18 @@ class Rename:
 
 @dataclass(frozen=True)
 class Split:
-    """Cut the rows of each module matching the glob `source` into siblings `into`.
+    """Cut each module matching the glob `source` into siblings `into`, along `axis`.
 
-    `sizes(config)` gives the rows of each part. Packed weights split like plain ones:
-    their rows are whole.
+    `sizes(config)` gives the rows of each part; without it they are equal. `interleaved`:
+    part i of n has every n-th row from i on. Packed weights split like plain ones: their
+    rows are whole.
     """
 
     source: str
     into: tuple[str, ...]
-    sizes: Callable[[Any], Sequence[int]]
+    sizes: Callable[[Any], Sequence[int]] | None = None
+    axis: int = 0
+    interleaved: bool = False
 
     def __call__(self, weights: Weights, config: Any) -> Weights:
         result: Weights = {}
@@ -104,17 +107,25 @@ class Split:
             if not fnmatchcase(module, self.source):
                 result[name] = value
                 continue
-            sizes = self.sizes(config)
-            if sum(sizes) != value.shape[0]:
-                raise WeightsError(
-                    f"{name!r} has {value.shape[0]} rows where the config makes {sum(sizes)}: "
-                    f"config.json and the weights are not of the same model."
-                )
-            ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
             parent = module.rpartition(".")[0]
-            for part, rows in zip(self.into, mx.split(value, ends), strict=True):
+            for part, rows in zip(self.into, self._parts(name, value, config), strict=True):
                 result[f"{parent}.{part}.{tensor}" if parent else f"{part}.{tensor}"] = rows
         return result
+
+    def _parts(self, name: str, value: mx.array, config: Any) -> Sequence[mx.array]:
+        count, rows = len(self.into), value.shape[self.axis]
+        sizes = self.sizes(config) if self.sizes else [rows // count] * count
+        if sum(sizes) != rows:
+            raise WeightsError(
+                f"{name!r} has {rows} rows where the config makes {sum(sizes)}: "
+                f"config.json and the weights are not of the same model."
+            )
+        if self.interleaved:
+            return [
+                value[(slice(None),) * self.axis + (slice(i, None, count),)] for i in range(count)
+            ]
+        ends = [sum(sizes[: i + 1]) for i in range(count - 1)]
+        return list(mx.split(value, ends, axis=self.axis))
 
 
 @dataclass(frozen=True)
@@ -152,15 +163,81 @@ class Stack:
 
 @dataclass(frozen=True)
 class Transpose:
-    """Swap the two axes of the tensors matching the glob `pattern` (GPT-2's Conv1D)."""
+    """Swap the last two axes of the tensors matching the glob `pattern`.
+
+    For GPT-2's Conv1D, and for experts stored as (experts, inputs, outputs). A vector stays,
+    and so does what has `last(config)` as its last axis alone: it is in order already.
+    """
 
     pattern: str
+    last: Callable[[Any], int] | None = None
 
     def __call__(self, weights: Weights, config: Any) -> Weights:
         return {
-            name: value.T if fnmatchcase(name, self.pattern) and value.ndim == 2 else value
+            name: value.swapaxes(-1, -2) if self._swaps(name, value, config) else value
             for name, value in weights.items()
         }
+
+    def _swaps(self, name: str, value: mx.array, config: Any) -> bool:
+        if not fnmatchcase(name, self.pattern) or value.ndim < 2:
+            return False
+        return self.last is None or value.shape[-2] == self.last(config)
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """Give the tensors matching the glob `pattern` the shape that `shape(config)` returns."""
+
+    pattern: str
+    shape: Callable[[Any], Sequence[int]]
+
+    def __call__(self, weights: Weights, config: Any) -> Weights:
+        return {
+            name: value.reshape(self.shape(config)) if fnmatchcase(name, self.pattern) else value
+            for name, value in weights.items()
+        }
+
+
+def stack_experts(
+    source: str,
+    into: str,
+    names: Sequence[str] = ("gate_proj", "up_proj", "down_proj"),
+    new_names: Sequence[str] = ("gate_proj", "up_proj", "down_proj"),
+) -> tuple[Stack, ...]:
+    """Return the rules that gather `source.{}.name` of each expert into `into.new_name`."""
+    return tuple(
+        Stack(f"{source}.{{}}.{old}", f"{into}.{new}")
+        for old, new in zip(names, new_names, strict=True)
+    )
+
+
+def split_experts(
+    source: str, into: str, *, transposed: bool = False, interleaved: bool = False
+) -> tuple[Rule, ...]:
+    """Return the rules for experts that come stacked, gate and up as one.
+
+    `source.gate_up_proj` and `source.down_proj` are tensors (experts, outputs, inputs), or
+    with inputs and outputs swapped if `transposed`; their biases end in `_bias`. They become
+    modules of `into`.
+    """
+    path, tensors = re.escape(source), r"(gate_up_proj|down_proj)"
+    plain = (f"*{source}.gate_up_proj", f"*{source}.down_proj") if transposed else ()
+    return (
+        *(Transpose(pattern) for pattern in plain),
+        Rename(rf"(.*\.|){path}\.{tensors}_bias$", rf"\1{into}.\2.bias"),
+        Rename(rf"(.*\.|){path}\.{tensors}$", rf"\1{into}.\2.weight"),
+        Split(f"*{into}.gate_up_proj", ("gate_proj", "up_proj"), axis=1, interleaved=interleaved),
+    )
+
+
+def drop_extra_layers(weights: Weights, config: Any) -> Weights:
+    """Remove the layers after the last: they predict further tokens, and are not the model."""
+    result: Weights = {}
+    for name, value in weights.items():
+        found = re.match(r"(?:.*\.)?layers\.(\d+)\.", name)
+        if found is None or int(found[1]) < config.num_hidden_layers:
+            result[name] = value
+    return result
 
 
 def rename_path(rules: Sequence[Rule], path: str) -> str:

@@ -15,6 +15,8 @@ EXPECTED = {
     "gelu_new": TANH,
     "gelu_fast": TANH,
     "gelu_pytorch_tanh": TANH,
+    "quick_gelu": X / (1 + np.exp(-1.702 * X)),
+    "sigmoid": 1 / (1 + np.exp(-X)),
     "relu": np.maximum(X, 0),
     "relu2": np.maximum(X, 0) ** 2,
 }

@@ -41,3 +41,41 @@ def test_no_mask_for_a_single_token() -> None:
     for cache in (full, window):
         cache.update_and_fetch(mx.zeros((1, 1, 6, 8)), mx.zeros((1, 1, 6, 8)))
     assert plan([FULL, CAPPED, WINDOW], 1, [full, full, window]) == [None, None, None]
+
+
+def test_chunks_hide_the_other_chunks() -> None:
+    chunked = replace(FULL, chunk=4)
+    assert plan([chunked], 4) == ["causal"]
+    mask = plan([chunked], 6)[0]
+    assert mask.sum(axis=1).tolist() == [1, 2, 3, 4, 1, 2]
+    cache = KVCache()
+    cache.update_and_fetch(mx.zeros((1, 1, 6, 8)), mx.zeros((1, 1, 6, 8)))
+    step = plan([chunked], 1, [cache])[0]
+    assert step.tolist() == [[False, False, False, False, True, True, True]]
+    more = plan([chunked], 3, [cache])[0]
+    assert more.sum(axis=1).tolist() == [3, 4, 1]
+
+
+def test_a_cache_of_chunks_gives_its_own_mask() -> None:
+    class Chunks:
+        chunk_size, offset = 4, mx.array([6, 3])
+
+        def make_mask(self, length: int, **_: Any) -> mx.array:
+            return mx.full((2, 1, length, 5), True)
+
+    assert plan([replace(FULL, chunk=4)], 2, [Chunks()])[0].shape == (2, 1, 2, 5)
+
+
+def test_a_batch_that_knows_no_chunks_is_refused() -> None:
+    class Batch:
+        offset = mx.array([6, 3])
+
+        def make_mask(self, length: int, **_: Any) -> None:
+            return None
+
+    with pytest.raises(TypeError, match="Batch cannot serve chunked attention"):
+        plan([replace(FULL, chunk=4)], 2, [Batch()])
+
+
+def test_a_layer_without_attention_needs_no_mask() -> None:
+    assert plan([None, FULL], 4) == [None, "causal"]

@@ -1,7 +1,7 @@
 from typing import Any
 
 import mlx.core as mx
-from mlxlm_models.families.common import DecoderConfig
+from mlxlm_models.families.common import DecoderConfig, causal_lm
 from mlxlm_models.layers.nested import NestedCausalLM
 
 CONFIG = DecoderConfig(
@@ -15,7 +15,7 @@ CONFIG = DecoderConfig(
 
 
 def test_the_language_model_answers_for_the_whole(parameters: Any) -> None:
-    model = NestedCausalLM(CONFIG.decoder())
+    model = NestedCausalLM(causal_lm(CONFIG))
     tokens = mx.array([[1, 2, 3]])
     assert all(name.startswith("language_model.") for name in parameters(model))
     assert mx.array_equal(model(tokens), model.language_model(tokens)).item()

@@ -47,3 +47,27 @@ def test_offset_rms_has_one_parameter_and_trains(parameters: Any) -> None:
     _, gradients = nn.value_and_grad(norm, lambda x: norm(x).sum())(x)
     assert mx.allclose(gradients["weight"], norm(x)[0], rtol=1e-5).item()
     np.testing.assert_allclose(np.array(norm(x)), reference(x, 1.0, 1e-5), rtol=1e-5)
+
+
+def test_layer_norms_with_and_without_what_they_learn(parameters: Any) -> None:
+    x = mx.random.normal((3, 16), key=mx.random.key(0))
+    centred = np.array(x, np.float64) - np.array(x, np.float64).mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    bare = NormSpec(1e-5, "layer", weight=False).build(16)
+    assert parameters(bare) == {}
+    np.testing.assert_allclose(np.array(bare(x)), expected, atol=1e-5)
+    assert parameters(NormSpec(1e-5, "layer").build(16)).keys() == {"weight"}
+    whole: Any = NormSpec(1e-5, "layer", bias=True).build(16)
+    whole.weight, whole.bias = mx.full((16,), 3.0), mx.full((16,), 0.5)
+    np.testing.assert_allclose(np.array(whole(x)), 3 * expected + 0.5, atol=1e-5)
+    offset: Any = NormSpec(1e-5, "layer_offset", bias=True).build(16)
+    offset.weight, offset.bias = mx.full((16,), 2.0), mx.full((16,), 0.5)
+    np.testing.assert_allclose(np.array(offset(x)), 3 * expected + 0.5, atol=1e-5)
+    assert offset(x.astype(mx.bfloat16)).dtype == mx.bfloat16
+
+
+def test_rms_without_a_weight(parameters: Any) -> None:
+    norm = NormSpec(1e-5, weight=False).build(16)
+    assert parameters(norm) == {}
+    x = mx.random.normal((3, 16), key=mx.random.key(0))
+    np.testing.assert_allclose(np.array(norm(x)), reference(x, 1.0, 1e-5), atol=1e-5)

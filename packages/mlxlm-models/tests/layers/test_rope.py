@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,15 +68,19 @@ def test_dynamic_base_grows_beyond_the_original_length() -> None:
     assert mx.allclose(beyond, expected, atol=1e-5).item()
 
 
+DYNAMIC = DynamicRopeSpec(8, 100.0, factor=2.0, original_length=16)
+
+
 @pytest.mark.parametrize(
-    "spec", [RopeSpec(8, 100.0), DynamicRopeSpec(8, 100.0, factor=2.0, original_length=16)]
+    "spec",
+    [RopeSpec(8, 100.0), DYNAMIC, replace(DYNAMIC, traditional=True), replace(DYNAMIC, dims=4)],
 )
 def test_each_sequence_of_a_batch_may_have_its_own_offset(spec: Any) -> None:
-    """Of a dynamic rotation, all sequences share the longest one's base."""
     batch, _ = spec.build()(X, X, at(mx.array([20, 20])))
     assert mx.allclose(batch, spec.build()(X, X, at(20))[0], atol=1e-4).item()
     ragged, _ = spec.build()(X, X, at(mx.array([3, 20])))
     assert mx.allclose(ragged[1], batch[1], atol=1e-4).item()
+    assert mx.allclose(ragged[0], spec.build()(X, X, at(3))[0][0], atol=1e-4).item()
 
 
 @settings(max_examples=25, deadline=None)

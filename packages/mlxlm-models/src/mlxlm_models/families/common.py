@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mlxlm_models.config import ModelConfig
 from mlxlm_models.layers.activations import ACTIVATIONS
 from mlxlm_models.layers.attention import AttentionSpec
-from mlxlm_models.layers.block import BlockSpec
+from mlxlm_models.layers.block import BlockSpec, FeedForwardSpec, MixerSpec
 from mlxlm_models.layers.decoder import CausalLM, DecoderSpec
 from mlxlm_models.layers.mlp import MLPSpec
 from mlxlm_models.layers.norms import NormSpec
@@ -24,6 +24,8 @@ class DecoderConfig(ModelConfig):
     `layer` indices count from 0. `rope_parameters` is the newer spelling of `rope_theta`
     with `rope_scaling`; it may hold one mapping per layer type.
     """
+
+    layer_kinds: ClassVar[tuple[str, ...]] = (FULL, SLIDING)
 
     vocab_size: int
     hidden_size: int
@@ -67,19 +69,23 @@ class DecoderConfig(ModelConfig):
                 "num_key_value_heads",
                 f"{self.num_attention_heads} heads cannot share {self.kv_heads} evenly",
             )
-        if self.head_dim is None and self.hidden_size % self.num_attention_heads:
-            raise self.fail(
-                "num_attention_heads",
-                f"hidden_size {self.hidden_size} is not a multiple of {self.num_attention_heads}",
-            )
+        self.check_heads()
         if self.layer_types is not None and len(self.layer_types) < self.num_hidden_layers:
             raise self.fail(
                 "layer_types",
                 f"it names {len(self.layer_types)} of {self.num_hidden_layers} layers",
             )
         for kind in self.layer_types or ():
-            if kind not in (FULL, SLIDING):
-                raise self.fail("layer_types", f"{kind!r} is neither {FULL} nor {SLIDING}")
+            if kind not in self.layer_kinds:
+                known = " nor ".join(self.layer_kinds)
+                raise self.fail("layer_types", f"{kind!r} is neither {known}")
+
+    def check_heads(self) -> None:
+        if self.head_dim is None and self.hidden_size % self.num_attention_heads:
+            raise self.fail(
+                "num_attention_heads",
+                f"hidden_size {self.hidden_size} is not a multiple of {self.num_attention_heads}",
+            )
 
     @property
     def kv_heads(self) -> int:
@@ -99,7 +105,10 @@ class DecoderConfig(ModelConfig):
         )
 
     def block(self, layer: int) -> BlockSpec:
-        return BlockSpec(attention=self.attention(layer), mlp=self.mlp(layer), norm=self.norm())
+        return BlockSpec(attention=self.mixer(layer), mlp=self.mlp(layer), norm=self.norm())
+
+    def mixer(self, layer: int) -> MixerSpec:
+        return self.attention(layer)
 
     def attention(self, layer: int) -> AttentionSpec:
         return AttentionSpec(
@@ -113,7 +122,10 @@ class DecoderConfig(ModelConfig):
             out_bias=self.attention_bias,
         )
 
-    def mlp(self, layer: int) -> MLPSpec:
+    def mlp(self, layer: int) -> FeedForwardSpec:
+        return self.dense(layer)
+
+    def dense(self, layer: int) -> MLPSpec:
         return MLPSpec(
             hidden_size=self.hidden_size,
             intermediate_size=self.intermediate_size,

@@ -59,7 +59,7 @@ class Gemma3Config(Gemma3TextConfig):
 
 
 def nested(config: Gemma3Config) -> NestedCausalLM:
-    return NestedCausalLM(config.decoder())
+    return NestedCausalLM(causal_lm(config))
 
 
 TEXT = Architecture("gemma3_text", Gemma3TextConfig, causal_lm)

@@ -16,4 +16,10 @@ class MistralConfig(DecoderConfig):
         return FULL if self.sliding_window is None else SLIDING
 
 
+@dataclass(frozen=True, kw_only=True)
+class MinistralConfig(MistralConfig):
+    """Ministral 8B: the same; `layer_types` tell which layers have the window."""
+
+
+MINISTRAL = Architecture("ministral", MinistralConfig, causal_lm)
 ARCHITECTURE = Architecture("mistral", MistralConfig, causal_lm)

@@ -19,10 +19,10 @@ class Phi3Config(MistralConfig):
     sliding_window: int | None = None
 
     def attention(self, layer: int) -> AttentionSpec:
-        return replace(super().attention(layer), fused=True)
+        return replace(super().attention(layer), fused="rows")
 
-    def mlp(self, layer: int) -> MLPSpec:
-        return replace(super().mlp(layer), fused=True)
+    def dense(self, layer: int) -> MLPSpec:
+        return replace(super().dense(layer), fused=True)
 
     def rope_values(self, layer_type: str) -> Mapping[str, Any]:
         values = dict(super().rope_values(layer_type))

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import mlx.core as mx
 from mlxlm_cache.device import backend
+
+from mlxlm_models.layers.module import Module
 
 Activation = Callable[[mx.array], mx.array]
 Gate = Callable[[mx.array, mx.array], mx.array]
@@ -23,6 +26,10 @@ def gelu_tanh(x: mx.array) -> mx.array:
     return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
+def gelu_quick(x: mx.array) -> mx.array:
+    return x * mx.sigmoid(1.702 * x)
+
+
 def relu(x: mx.array) -> mx.array:
     return mx.maximum(x, 0)
 
@@ -38,15 +45,37 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": gelu_tanh,
     "gelu_fast": gelu_tanh,
     "gelu_pytorch_tanh": gelu_tanh,
+    "quick_gelu": gelu_quick,
     "relu": relu,
     "relu2": relu_squared,
+    "sigmoid": mx.sigmoid,
 }
 
 
+@dataclass(frozen=True)
+class ClippedSwiGLU:
+    """g * sigmoid(alpha * g) * (u + shift), g at most `limit` and u within ±`limit`."""
+
+    limit: float
+    alpha: float = 1.0
+    shift: float = 0.0
+
+    def __call__(self, gate: mx.array, up: mx.array) -> mx.array:
+        gate = mx.minimum(gate, self.limit)
+        up = mx.clip(up, -self.limit, self.limit)
+        return gate * mx.sigmoid(self.alpha * gate) * (up + self.shift)
+
+
+GateSpec = str | ClippedSwiGLU
+"""An activation's name, for activation(gate) * up; or a gate of its own."""
+
+
 @cache
-def gate(name: str) -> Gate:
-    """Return `activation(gate) * up` as one function of both. KeyError for an unknown name."""
-    activation = ACTIVATIONS[name]
+def gate(spec: GateSpec) -> Gate:
+    """Return the function of gate and up that `spec` means. KeyError for an unknown name."""
+    if isinstance(spec, ClippedSwiGLU):
+        return fused(spec)
+    activation = ACTIVATIONS[spec]
     return fused(lambda gate, up: activation(gate) * up)
 
 
@@ -58,3 +87,26 @@ def fused(function: Gate) -> Gate:
     if backend() == "cpu":
         return function
     return mx.compile(function, shapeless=True)
+
+
+class XIELU(Module):
+    """xIELU (Huang and Schlag, 2024): each side of zero with a learned strength."""
+
+    def __init__(self, beta: float = 0.5, eps: float = -1e-6) -> None:
+        super().__init__()
+        self.alpha_p = mx.array([0.55])
+        self.alpha_n = mx.array([0.55])
+        self.beta = mx.array(beta)
+        self.eps = mx.array(eps)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        positive = _softplus(self["alpha_p"]).astype(x.dtype)
+        beta, eps = self["beta"].astype(x.dtype), self["eps"].astype(x.dtype)
+        negative = beta + _softplus(self["alpha_n"]).astype(x.dtype)
+        linear = beta * x
+        below = (mx.expm1(mx.minimum(x, eps)) - x) * negative + linear
+        return mx.where(x > 0, positive * x * x + linear, below)
+
+
+def _softplus(x: mx.array) -> mx.array:
+    return mx.logaddexp(x.astype(mx.float32), 0)

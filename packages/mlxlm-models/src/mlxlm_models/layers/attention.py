@@ -1,19 +1,36 @@
-"""Causal self-attention with rotary positions and grouped key-value heads."""
+"""Causal self-attention with grouped key-value heads, and its many options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlxlm_cache import Cache, KVCache, RotatingKVCache, scaled_dot_product_attention
+from mlxlm_cache import Cache, KVCache, Mask, RotatingKVCache, scaled_dot_product_attention
 
+from mlxlm_models.layers.alibi import biased
 from mlxlm_models.layers.module import Module
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
 from mlxlm_models.layers.rope import RopeSpec
 from mlxlm_models.layers.softcap import soft_capped_attention
+from mlxlm_models.layers.temperature import TemperatureSpec
 
-Mask = mx.array | str | None
+
+@dataclass(frozen=True)
+class AttentionNames:
+    """Names of the parts, as the checkpoints of a family have them."""
+
+    q: str = "q_proj"
+    k: str = "k_proj"
+    v: str = "v_proj"
+    o: str = "o_proj"
+    qkv: str = "qkv_proj"
+    q_norm: str = "q_norm"
+    k_norm: str = "k_norm"
+    gate: str = "gate_proj"
+    inner_norm: str = "attn_sub_norm"
+    sinks: str = "sinks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +38,24 @@ class AttentionSpec:
     """What one attention layer is.
 
     `scale` of the scores is head_dim ** -0.5 unless given. `rope` None means no positions
-    (NoPE). `window` bounds how many tokens, its own included, a token sees. `soft_cap`
-    bounds the scores. `qk_norm` normalises each head's queries and keys before rotation.
-    `fused` stores the three projections as one, `qkv_proj`.
+    (NoPE). `value_dim` is the size of a value head where it isn't head_dim.
+
+    What a token sees: itself and what came before, of that the latest `window` tokens, or
+    those of its own `chunk` (positions p with equal p // chunk).
+
+    `fused` stores the three projections as one: by `rows`, all queries then keys then
+    values; by `groups`, for each key-value head its queries, its key, its value.
+
+    `qk_norm` normalises queries and keys before rotation, or after with `norm_rotated`:
+    each `head` with one shared weight, `each_head` with its own, or the whole `projection`.
+
+    `clip` bounds queries, keys and values. `soft_cap` bounds the scores; `alibi`, a slope per
+    head, lowers those of far keys (needs keys in order: no window). `sinks` are learned
+    scores, one per head, that take part in the softmax and have no value.
+
+    `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
+    of the query projection; `features` or `heads`: a projection of its own, with one g per
+    feature or per head. `inner_norm` normalises what the output projection reads.
     """
 
     hidden_size: int
@@ -31,13 +63,70 @@ class AttentionSpec:
     kv_heads: int
     head_dim: int
     rope: RopeSpec | None
+    value_dim: int | None = None
     scale: float | None = None
     window: int | None = None
+    chunk: int | None = None
     soft_cap: float | None = None
+    alibi: tuple[float, ...] | None = None
+    clip: float | None = None
+    sinks: bool = False
+    temperature: TemperatureSpec | None = None
     qkv_bias: bool = False
     out_bias: bool = False
+    gate_bias: bool = False
     qk_norm: NormSpec | None = None
-    fused: bool = False
+    qk_norm_over: Literal["head", "each_head", "projection"] = "head"
+    norm_rotated: bool = False
+    inner_norm: NormSpec | None = None
+    gate: Literal["query", "features", "heads"] | None = None
+    fused: Literal["rows", "groups"] | None = None
+    names: AttentionNames = AttentionNames()
+
+    @property
+    def value_size(self) -> int:
+        return self.head_dim if self.value_dim is None else self.value_dim
+
+    @property
+    def mask_array(self) -> bool:
+        """Whether the mask has to be an array: the fused kernel is not what attends."""
+        return self.soft_cap is not None or self.alibi is not None
+
+    def divided(self, parts: int) -> "AttentionSpec":
+        """Return what each of `parts` members computes; ValueError where heads don't divide."""
+        if self.heads % parts or self.kv_heads % parts:
+            raise ValueError(
+                f"{self.heads} heads and {self.kv_heads} key-value heads cannot be divided "
+                f"among {parts}"
+            )
+        return replace(self, heads=self.heads // parts, kv_heads=self.kv_heads // parts)
+
+    def plan(self) -> Plan:
+        names = self.names
+        if self.fused == "rows":
+            sizes = (self.heads, self.kv_heads, self.kv_heads)
+            shards = {names.qkv: Shard("outputs", tuple(n * self.head_dim for n in sizes))}
+        elif self.fused == "groups":
+            shards = {names.qkv: Shard("outputs")}
+        else:
+            shards = {name: Shard("outputs") for name in (names.q, names.k, names.v)}
+        shards[names.o] = Shard("inputs")
+        if self.gate in ("features", "heads"):
+            shards[names.gate] = Shard("outputs")
+        if self.sinks:
+            shards[names.sinks] = Shard("heads")
+        if self.qk_norm is not None and self.qk_norm_over == "each_head":
+            shards |= {names.q_norm: Shard("heads"), names.k_norm: Shard("heads")}
+        # Values reach the output projection feature by feature where no heads share them.
+        own = self.heads == self.kv_heads and not (self.fused or self.inner_norm or self.clip)
+        groups = (ScaleGroup(names.v, (names.o,), names.o),) if own else ()
+        return Plan(shards, groups)
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of the layers that read the input."""
+        names = self.names
+        qkv = (names.qkv,) if self.fused else (names.q, names.k, names.v)
+        return (*qkv, names.gate) if self.gate in ("features", "heads") else qkv
 
     def build(self) -> "Attention":
         return FusedAttention(self) if self.fused else Attention(self)
@@ -49,69 +138,138 @@ class Attention(Module):
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
+        names = spec.names
+        self._names = names
         self._scale = spec.head_dim**-0.5 if spec.scale is None else spec.scale
         self._rope = spec.rope.build() if spec.rope else None
         self._attend: Any = scaled_dot_product_attention
         if spec.soft_cap is not None:
             self._attend = partial(soft_capped_attention, cap=spec.soft_cap)
+        self._sinks = names.sinks if spec.sinks else None
+        if spec.sinks:
+            self[names.sinks] = mx.zeros((spec.heads,))
+        self._slopes = mx.array(spec.alibi)[:, None, None] if spec.alibi else None
+        self._temperature = spec.temperature
+        self._clip = spec.clip
         self._add_projections(spec)
-        self.o_proj = nn.Linear(spec.heads * spec.head_dim, spec.hidden_size, bias=spec.out_bias)
-        self._normed = spec.qk_norm is not None
+        values = spec.heads * spec.value_size
+        self[names.o] = nn.Linear(values, spec.hidden_size, bias=spec.out_bias)
+        self._o = names.o
+        self._inner_norm = names.inner_norm if spec.inner_norm else None
+        if spec.inner_norm:
+            self[names.inner_norm] = spec.inner_norm.build(values)
+        self._gate = names.gate if spec.gate in ("features", "heads") else None
+        if self._gate:
+            rows = values if spec.gate == "features" else spec.heads
+            self[names.gate] = nn.Linear(spec.hidden_size, rows, bias=spec.gate_bias)
+        self._norm_before = self._norm_after = False
         if spec.qk_norm is not None:
-            self.q_norm = spec.qk_norm.build(spec.head_dim)
-            self.k_norm = spec.qk_norm.build(spec.head_dim)
+            self._norm_before, self._norm_after = not spec.norm_rotated, spec.norm_rotated
+            self[names.q_norm] = self._build_norm(spec.qk_norm, spec.heads)
+            self[names.k_norm] = self._build_norm(spec.qk_norm, spec.kv_heads)
+        self._flat_norm = spec.qk_norm_over == "projection"
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        queries, keys, values = self._project(x)
-        if self._normed:
-            queries, keys = self["q_norm"](queries), self["k_norm"](keys)
+        queries, keys, values, gate = self._project(x)
+        if self._norm_before:
+            queries, keys = self._normed(queries, keys)
+        if self._clip is not None:
+            bound = self._clip
+            queries, keys, values = (mx.clip(a, -bound, bound) for a in (queries, keys, values))
         queries = queries.transpose(0, 2, 1, 3)
         keys = keys.transpose(0, 2, 1, 3)
         values = values.transpose(0, 2, 1, 3)
         rope = self._rope
         if rope is not None:
             queries, keys = rope(queries, keys, cache)
+        if self._norm_after:
+            queries, keys = self._normed(queries, keys)
+        if self._temperature is not None:
+            queries = self._temperature(queries, cache)
         seen: Any = (keys, values) if cache is None else cache.update_and_fetch(keys, values)
-        out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask)
-        out = out.transpose(0, 2, 1, 3).reshape(*x.shape[:-1], -1)
-        return self["o_proj"](out)  # type: ignore[no-any-return]
+        if self._slopes is not None:
+            mask = biased(mask, self._slopes, seen[0], queries)
+        more = {} if self._sinks is None else {"sinks": self[self._sinks]}
+        out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask, **more)
+        out = out.transpose(0, 2, 1, 3)
+        if self._gate is not None:
+            gate = self[self._gate](x)
+        if gate is not None:
+            gate = mx.sigmoid(gate)
+            out = out * gate.reshape(*out.shape[:-1], -1)
+        out = out.reshape(*x.shape[:-1], -1)
+        if self._inner_norm is not None:
+            out = self[self._inner_norm](out)
+        return self[self._o](out)  # type: ignore[no-any-return]
 
     def make_cache(self) -> Cache:
         """Return an empty cache that keeps what this layer can see."""
         window = self.spec.window
         return KVCache() if window is None else RotatingKVCache(max_size=window, keep=0)
 
-    def _add_projections(self, spec: AttentionSpec) -> None:
-        hidden, bias = spec.hidden_size, spec.qkv_bias
-        self.q_proj = nn.Linear(hidden, spec.heads * spec.head_dim, bias=bias)
-        self.k_proj = nn.Linear(hidden, spec.kv_heads * spec.head_dim, bias=bias)
-        self.v_proj = nn.Linear(hidden, spec.kv_heads * spec.head_dim, bias=bias)
-
-    def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        """Return queries, keys and values, each (B, L, its heads, head_dim)."""
-        batch, length, _ = x.shape
+    def _build_norm(self, norm: NormSpec, heads: int) -> nn.Module:
         spec = self.spec
+        if spec.qk_norm_over == "projection":
+            return norm.build(heads * spec.head_dim)
+        if spec.qk_norm_over == "each_head":
+            return norm.build_per_head(heads, spec.head_dim)
+        return norm.build(spec.head_dim)
+
+    def _normed(self, queries: mx.array, keys: mx.array) -> tuple[mx.array, mx.array]:
+        q_norm, k_norm = self[self._names.q_norm], self[self._names.k_norm]
+        if self._flat_norm:
+            return (
+                q_norm(queries.flatten(-2)).reshape(queries.shape),
+                k_norm(keys.flatten(-2)).reshape(keys.shape),
+            )
+        return q_norm(queries), k_norm(keys)
+
+    def _add_projections(self, spec: AttentionSpec) -> None:
+        hidden, bias, names = spec.hidden_size, spec.qkv_bias, spec.names
+        query_dim = spec.head_dim * (2 if spec.gate == "query" else 1)
+        self[names.q] = nn.Linear(hidden, spec.heads * query_dim, bias=bias)
+        self[names.k] = nn.Linear(hidden, spec.kv_heads * spec.head_dim, bias=bias)
+        self[names.v] = nn.Linear(hidden, spec.kv_heads * spec.value_size, bias=bias)
+        self._gated_query = spec.gate == "query"
+
+    def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array | None]:
+        """Return queries, keys and values, each (B, L, its heads, head_dim), and the gate."""
+        batch, length, _ = x.shape
+        spec, names = self.spec, self._names
+        queries = self[names.q](x).reshape(batch, length, spec.heads, -1)
+        gate = None
+        if self._gated_query:
+            queries, gate = mx.split(queries, 2, axis=-1)
         return (
-            self["q_proj"](x).reshape(batch, length, spec.heads, spec.head_dim),
-            self["k_proj"](x).reshape(batch, length, spec.kv_heads, spec.head_dim),
-            self["v_proj"](x).reshape(batch, length, spec.kv_heads, spec.head_dim),
+            queries,
+            self[names.k](x).reshape(batch, length, spec.kv_heads, -1),
+            self[names.v](x).reshape(batch, length, spec.kv_heads, -1),
+            gate,
         )
 
 
 class FusedAttention(Attention):
-    """One projection whose rows are the queries', then the keys', then the values'."""
+    """One projection for queries, keys and values; see `AttentionSpec.fused`."""
 
     def _add_projections(self, spec: AttentionSpec) -> None:
+        if spec.gate == "query" or spec.value_size != spec.head_dim:
+            raise ValueError("a fused projection has plain queries, keys and values of one size")
         rows = (spec.heads + 2 * spec.kv_heads) * spec.head_dim
-        self.qkv_proj = nn.Linear(spec.hidden_size, rows, bias=spec.qkv_bias)
+        self[spec.names.qkv] = nn.Linear(spec.hidden_size, rows, bias=spec.qkv_bias)
 
-    def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array | None]:
         batch, length, _ = x.shape
         spec = self.spec
-        heads = self["qkv_proj"](x).reshape(batch, length, -1, spec.head_dim)
+        fused = self[self._names.qkv](x)
+        if spec.fused == "groups":
+            fused = fused.reshape(batch, length, spec.kv_heads, -1, spec.head_dim)
+            queries = fused[:, :, :, :-2].reshape(batch, length, spec.heads, spec.head_dim)
+            return queries, fused[:, :, :, -2], fused[:, :, :, -1], None
+        heads = fused.reshape(batch, length, -1, spec.head_dim)
         keys_end = spec.heads + spec.kv_heads
         return (
             heads[:, :, : spec.heads],
             heads[:, :, spec.heads : keys_end],
             heads[:, :, keys_end:],
+            None,
         )

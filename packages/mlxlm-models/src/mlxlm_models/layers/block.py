@@ -1,21 +1,34 @@
 """A decoder block: a mixer and a feed-forward layer on the residual stream."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlxlm_cache import Cache
+from mlxlm_cache import Cache, Mask
 
-from mlxlm_models.layers.attention import Attention, AttentionSpec, Mask
-from mlxlm_models.layers.module import Module
+from mlxlm_models.layers.masks import Mixer
+from mlxlm_models.layers.module import Held, Module
 from mlxlm_models.layers.norms import NormSpec
+from mlxlm_models.layers.plan import Plan, ScaleGroup
+
+
+class MixerSpec(Mixer, Protocol):
+    """Anything that builds a module like `Attention`."""
+
+    @property
+    def hidden_size(self) -> int: ...
+    def build(self) -> Any: ...
+    def plan(self) -> Plan: ...
+    def readers(self) -> tuple[str, ...]: ...
 
 
 class FeedForwardSpec(Protocol):
     """Anything that builds a module from (B, L, hidden) to the same."""
 
     def build(self) -> nn.Module: ...
+    def plan(self) -> Plan: ...
+    def readers(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,11 @@ class NormNames:
 PRE_NORM = NormNames(before_attention="input_layernorm", before_mlp="post_attention_layernorm")
 """Llama's: what each half reads is normalised."""
 
+POST_NORM = NormNames(
+    after_attention="post_attention_layernorm", after_mlp="post_feedforward_layernorm"
+)
+"""OLMo 2's: what each half adds is normalised."""
+
 SANDWICH_NORM = NormNames(
     before_attention="input_layernorm",
     after_attention="post_attention_layernorm",
@@ -39,18 +57,67 @@ SANDWICH_NORM = NormNames(
 )
 """Gemma 2's: what each half reads and what it adds are normalised."""
 
+SHARED_NORM = NormNames(before_attention="input_layernorm")
+"""For parallel blocks: both halves read the same normalised stream."""
+
+
+@dataclass(frozen=True)
+class BlockNames:
+    """Names of a block's halves; `attention_inner` where attention is one level further down."""
+
+    attention: str = "self_attn"
+    mlp: str = "mlp"
+    attention_inner: str | None = None
+
+    @property
+    def attention_path(self) -> str:
+        inner = self.attention_inner
+        return self.attention if inner is None else f"{self.attention}.{inner}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSpec:
-    """One layer of a decoder."""
+    """One layer of a decoder.
 
-    attention: AttentionSpec
+    In a `parallel` block both halves read the block's input; without a norm of its own,
+    the feed-forward layer reads what attention reads. `residual_scale` multiplies what each
+    half adds. With `norm_sum` the norms after each half are of the sum (Vaswani et al., 2017).
+    """
+
+    attention: MixerSpec
     mlp: FeedForwardSpec
     norm: NormSpec
     norms: NormNames = PRE_NORM
+    parallel: bool = False
+    residual_scale: float | None = None
+    norm_sum: bool = False
+    names: BlockNames = BlockNames()
+
+    def plan(self) -> Plan:
+        """Return the plans of both halves, and of the norms that they read."""
+        attention, mlp = self.names.attention_path, self.names.mlp
+        first = tuple(f"{attention}.{name}" for name in self.attention.readers())
+        second = tuple(f"{mlp}.{name}" for name in self.mlp.readers())
+        norms = self.norms
+        if self.parallel and norms.before_mlp is None:
+            read = [(norms.before_attention, first + second, "")]
+        else:
+            read = [(norms.before_attention, first, attention), (norms.before_mlp, second, mlp)]
+        groups = tuple(
+            ScaleGroup(norm, layers, within)
+            for norm, layers, within in read
+            if norm is not None and self.norm.weight
+        )
+        return (
+            Plan(scale_groups=groups)
+            + self.attention.plan().under(attention)
+            + self.mlp.plan().under(mlp)
+        )
 
     def build(self) -> "DecoderBlock":
-        return DecoderBlock(self)
+        if self.norm_sum:
+            return SumNormBlock(self)
+        return ParallelBlock(self) if self.parallel else DecoderBlock(self)
 
 
 class DecoderBlock(Module):
@@ -59,13 +126,16 @@ class DecoderBlock(Module):
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.self_attn: Attention = spec.attention.build()
-        self.mlp = spec.mlp.build()
+        self._attention, self._mlp = spec.names.attention, spec.names.mlp
+        attention, inner = spec.attention.build(), spec.names.attention_inner
+        self[self._attention] = attention if inner is None else Held(inner, attention)
+        self[self._mlp] = spec.mlp.build()
         names = spec.norms
         self._before_attention = names.before_attention
         self._after_attention = names.after_attention
         self._before_mlp = names.before_mlp
         self._after_mlp = names.after_mlp
+        self._scale = spec.residual_scale
         for name in (
             names.before_attention,
             names.after_attention,
@@ -73,19 +143,40 @@ class DecoderBlock(Module):
             names.after_mlp,
         ):
             if name is not None:
-                setattr(self, name, spec.norm.build(spec.attention.hidden_size))
+                self[name] = spec.norm.build(spec.attention.hidden_size)
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
         h: mx.array = self[self._before_attention](x) if self._before_attention else x
-        h = self["self_attn"](h, mask, cache)
-        if self._after_attention:
-            h = self[self._after_attention](h)
-        x = x + h
+        x = x + self._added(self[self._attention](h, mask, cache), self._after_attention)
         h = self[self._before_mlp](x) if self._before_mlp else x
-        h = self["mlp"](h)
-        if self._after_mlp:
-            h = self[self._after_mlp](h)
-        return x + h
+        return x + self._added(self[self._mlp](h), self._after_mlp)
 
     def make_cache(self) -> Cache:
-        return self.self_attn.make_cache()
+        return self[self._attention].make_cache()  # type: ignore[no-any-return]
+
+    def _added(self, h: mx.array, norm: str | None) -> mx.array:
+        if norm is not None:
+            h = self[norm](h)
+        return h if self._scale is None else h * self._scale
+
+
+class ParallelBlock(DecoderBlock):
+    """x + after(attention(before(x))) + after(mlp(before(x)))."""
+
+    def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
+        shared: mx.array = self[self._before_attention](x) if self._before_attention else x
+        own: mx.array = self[self._before_mlp](x) if self._before_mlp else shared
+        attended = self._added(self[self._attention](shared, mask, cache), self._after_attention)
+        return x + attended + self._added(self[self._mlp](own), self._after_mlp)
+
+
+class SumNormBlock(DecoderBlock):
+    """h = after(x + attention(before(x))); after(h + mlp(before(h)))."""
+
+    def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
+        h: mx.array = self[self._before_attention](x) if self._before_attention else x
+        x = x + self._added(self[self._attention](h, mask, cache), None)
+        x = self[self._after_attention](x) if self._after_attention else x
+        h = self[self._before_mlp](x) if self._before_mlp else x
+        x = x + self._added(self[self._mlp](h), None)
+        return self[self._after_mlp](x) if self._after_mlp else x

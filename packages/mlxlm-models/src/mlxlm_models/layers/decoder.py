@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -14,21 +15,44 @@ from mlxlm_models.layers.norms import NormSpec
 from mlxlm_models.layers.softcap import soft_cap
 
 
+@dataclass(frozen=True)
+class DecoderNames:
+    """Names of a model's parts; `head` is beside the decoder, or in it with `head_inside`."""
+
+    decoder: str = "model"
+    embeddings: str = "embed_tokens"
+    embedding_norm: str = "embed_layer_norm"
+    positions: str = "wpe"
+    layers: str = "layers"
+    norm: str = "norm"
+    head: str = "lm_head"
+    head_inside: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecoderSpec:
     """A whole model.
 
-    `embedding_scale` multiplies the embeddings, rounded to their dtype. `tied` reuses the
-    embedding matrix as the output head. `logit_soft_cap` bounds the logits.
+    `positions` is how many learned position embeddings there are, if any, of which the
+    first `position_offset` stand before position 0. `embedding_scale` multiplies the
+    embeddings, rounded to their dtype; `embedding_norm` normalises them. `tied` reuses the
+    embedding matrix as the output head. Logits are multiplied by `logit_scale`, then bounded
+    by `logit_soft_cap`.
     """
 
     vocab_size: int
     hidden_size: int
     layers: tuple[BlockSpec, ...]
-    norm: NormSpec
+    norm: NormSpec | None
     tied: bool
+    positions: int | None = None
+    position_offset: int = 0
     embedding_scale: float | None = None
+    embedding_norm: NormSpec | None = None
+    head_bias: bool = False
+    logit_scale: float | None = None
     logit_soft_cap: float | None = None
+    names: DecoderNames = DecoderNames()
 
 
 class Decoder(Module):
@@ -36,9 +60,21 @@ class Decoder(Module):
 
     def __init__(self, spec: DecoderSpec) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(spec.vocab_size, spec.hidden_size)
-        self.layers = [layer.build() for layer in spec.layers]
-        self.norm = spec.norm.build(spec.hidden_size)
+        names = spec.names
+        self._names = names
+        self[names.embeddings] = nn.Embedding(spec.vocab_size, spec.hidden_size)
+        self._offset = spec.position_offset if spec.positions else None
+        if spec.positions:
+            self[names.positions] = nn.Embedding(spec.positions, spec.hidden_size)
+        self._embedding_norm = names.embedding_norm if spec.embedding_norm else None
+        if spec.embedding_norm:
+            self[names.embedding_norm] = spec.embedding_norm.build(spec.hidden_size)
+        self[names.layers] = [layer.build() for layer in spec.layers]
+        self._norm = names.norm if spec.norm else None
+        if spec.norm:
+            self[names.norm] = spec.norm.build(spec.hidden_size)
+        if names.head_inside and not spec.tied:
+            self[names.head] = nn.Linear(spec.hidden_size, spec.vocab_size, bias=spec.head_bias)
         self._embedding_scale = spec.embedding_scale
         self._mask_plan = MaskPlan([layer.attention for layer in spec.layers])
 
@@ -50,12 +86,10 @@ class Decoder(Module):
     ) -> mx.array:
         """`input_embeddings` (B, L, hidden) are used in place of the tokens' own.
 
-        They are what `embed_tokens` gives: a model that scales its embeddings scales these.
+        They are what the embedding layer gives: a model that scales its embeddings scales
+        these.
         """
-        h: mx.array = self["embed_tokens"](tokens) if input_embeddings is None else input_embeddings
-        if self._embedding_scale is not None:
-            h = h * self._embedding_scale
-        layers = self["layers"]
+        layers = self[self._names.layers]
         if cache is None:
             cache = [None] * len(layers)
         elif len(cache) != len(layers):
@@ -63,11 +97,30 @@ class Decoder(Module):
                 f"a cache of {len(cache)} layers for a model of {len(layers)}: "
                 f"make it with make_prompt_cache(model)"
             )
+        h = self.embed(tokens, next(iter(cache), None), input_embeddings)
         for layer, mask, layer_cache in zip(
             layers, self._mask_plan.masks(h, cache), cache, strict=True
         ):
             h = layer(h, mask, layer_cache)
-        return self["norm"](h)  # type: ignore[no-any-return]
+        return h if self._norm is None else self[self._norm](h)
+
+    def embed(
+        self, tokens: mx.array, cache: Cache | None, input_embeddings: mx.array | None
+    ) -> mx.array:
+        """Return what the first layer reads."""
+        h: mx.array
+        h = self[self._names.embeddings](tokens) if input_embeddings is None else input_embeddings
+        if self._embedding_scale is not None:
+            h = h * self._embedding_scale
+        if self._offset is not None:
+            first: Any = 0 if cache is None else cache.offset
+            positions = mx.arange(h.shape[1])
+            if isinstance(first, int):
+                positions = positions + first
+            else:  # what comes before a sequence's first token is padding
+                positions = mx.maximum(positions + first[:, None], 0)
+            h = h + self[self._names.positions](positions + self._offset)
+        return h if self._embedding_norm is None else self[self._embedding_norm](h)
 
 
 class CausalLM(Module):
@@ -76,10 +129,14 @@ class CausalLM(Module):
     def __init__(self, spec: DecoderSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.model = Decoder(spec)
-        if not spec.tied:
-            self.lm_head = nn.Linear(spec.hidden_size, spec.vocab_size, bias=False)
+        self._decoder = spec.names.decoder
+        self[self._decoder] = Decoder(spec)
+        self._head_inside = spec.names.head_inside
+        if not spec.tied and not self._head_inside:
+            head = nn.Linear(spec.hidden_size, spec.vocab_size, bias=spec.head_bias)
+            self[spec.names.head] = head
         self._tied = spec.tied
+        self._logit_scale = spec.logit_scale
         self._soft_cap = spec.logit_soft_cap
 
     def __call__(
@@ -88,19 +145,27 @@ class CausalLM(Module):
         cache: Sequence[Cache | None] | None = None,
         input_embeddings: mx.array | None = None,
     ) -> mx.array:
-        return self.logits(self["model"](tokens, cache, input_embeddings))
+        return self.logits(self[self._decoder](tokens, cache, input_embeddings))
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Return the logits of normalised hidden states (…, hidden)."""
+        names = self.spec.names
         if self._tied:
-            out = self["model"]["embed_tokens"].as_linear(hidden)
+            out = self[self._decoder][names.embeddings].as_linear(hidden)
         else:
-            out = self["lm_head"](hidden)
+            out = (self[self._decoder] if self._head_inside else self)[names.head](hidden)
+        if self._logit_scale is not None:
+            out = out * self._logit_scale
         return out if self._soft_cap is None else soft_cap(out, self._soft_cap)
 
     @property
+    def model(self) -> Decoder:
+        """The decoder, whatever it is called."""
+        return self[self._decoder]  # type: ignore[no-any-return]
+
+    @property
     def layers(self) -> list[DecoderBlock]:
-        return self.model.layers
+        return self.model[self.spec.names.layers]  # type: ignore[no-any-return]
 
     def make_cache(self) -> list[Cache]:
         """Return one empty cache per layer: rotating ones for layers with a window."""

@@ -1,32 +1,64 @@
 """Which mask each layer of a decoder needs, made once per kind and forward pass."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import mlx.core as mx
-from mlxlm_cache import Cache, create_attention_mask
+from mlxlm_cache import Cache, Mask, create_attention_mask
 
-from mlxlm_models.layers.attention import AttentionSpec, Mask
+
+class Mixer(Protocol):
+    """What the mask of a layer depends on; see `AttentionSpec`."""
+
+    @property
+    def window(self) -> int | None: ...
+    @property
+    def chunk(self) -> int | None: ...
+    @property
+    def mask_array(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class _Kind:
+    window: int | None
+    chunk: int | None
+    as_array: bool
 
 
 class MaskPlan:
-    """Groups layers that share a mask: those of equal window and kind of attention."""
+    """Groups layers that share a mask: those of equal window, chunk and kind of attention.
 
-    def __init__(self, layers: Sequence[AttentionSpec]) -> None:
-        kinds: dict[tuple[int | None, bool], int] = {}
-        # Per kind: the first layer of it, its window, and whether it needs an array.
-        self._kinds: list[tuple[int, int | None, bool]] = []
-        self._kind_of: list[int] = []
+    A layer that is None gets no mask: nothing in it looks at other tokens.
+    """
+
+    def __init__(self, layers: Sequence[Mixer | None]) -> None:
+        # Per kind: the first layer of it.
+        self._first: dict[_Kind, int] = {}
+        self._kind_of: list[_Kind | None] = []
         for index, spec in enumerate(layers):
-            kind = (spec.window, spec.soft_cap is not None)
-            if kind not in kinds:
-                kinds[kind] = len(kinds)
-                self._kinds.append((index, *kind))
-            self._kind_of.append(kinds[kind])
+            kind = None if spec is None else _Kind(spec.window, spec.chunk, spec.mask_array)
+            if kind is not None:
+                self._first.setdefault(kind, index)
+            self._kind_of.append(kind)
 
     def masks(self, h: mx.array, cache: Sequence[Cache | None]) -> list[Mask]:
         """Return one mask per layer for the hidden states h (B, L, hidden)."""
-        made = [
-            create_attention_mask(h, cache[first], window_size=window, return_array=as_array)
-            for first, window, as_array in self._kinds
-        ]
-        return [made[kind] for kind in self._kind_of]
+        made = {kind: self._mask(kind, h, cache[first]) for kind, first in self._first.items()}
+        return [None if kind is None else made[kind] for kind in self._kind_of]
+
+    def _mask(self, kind: _Kind, h: mx.array, cache: Cache | None) -> Mask:
+        length = h.shape[1]
+        offset: Any = 0 if cache is None else cache.offset
+        mask = create_attention_mask(h, cache, window_size=kind.window, return_array=kind.as_array)
+        if kind.chunk is None or hasattr(cache, "chunk_size"):  # the cache's mask is of chunks
+            return mask
+        if not isinstance(offset, int):
+            raise TypeError(
+                f"{type(cache).__name__} cannot serve chunked attention: "
+                f"make the cache with make_prompt_cache(model)"
+            )
+        if offset + length <= kind.chunk:
+            return mask
+        queries, keys = mx.arange(offset, offset + length)[:, None], mx.arange(offset + length)
+        return (keys <= queries) & (keys // kind.chunk == queries // kind.chunk)

@@ -3,19 +3,20 @@
 from collections.abc import Sequence
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlxlm_cache import Cache
 
 from mlxlm_models.layers.block import DecoderBlock
-from mlxlm_models.layers.decoder import CausalLM, Decoder, DecoderSpec
+from mlxlm_models.layers.decoder import Decoder
 from mlxlm_models.layers.module import Module
 
 
 class NestedCausalLM(Module):
-    """A `CausalLM` under the name `language_model`, where converted checkpoints have it."""
+    """A causal language model named `language_model`, as converted checkpoints have it."""
 
-    def __init__(self, spec: DecoderSpec) -> None:
+    def __init__(self, language_model: nn.Module) -> None:
         super().__init__()
-        self.language_model = CausalLM(spec)
+        self.language_model = language_model
 
     def __call__(
         self,
@@ -27,11 +28,11 @@ class NestedCausalLM(Module):
 
     @property
     def model(self) -> Decoder:
-        return self.language_model.model
+        return self.language_model.model  # type: ignore[no-any-return]
 
     @property
     def layers(self) -> list[DecoderBlock]:
-        return self.language_model.layers
+        return self.language_model.layers  # type: ignore[no-any-return]
 
     def make_cache(self) -> list[Cache]:
-        return self.language_model.make_cache()
+        return self.language_model.make_cache()  # type: ignore[no-any-return]

@@ -133,14 +133,29 @@ class DynamicRope(Rope):
     ) -> tuple[mx.array, mx.array]:
         offset: Offset = 0 if cache is None else cache.offset
         length = queries.shape[-2]
-        base: float | None = None
-        freqs: mx.array | None = None
         if isinstance(offset, int):
             base = self._base(max(offset + length, self.original_length))
+            return self.rotate(queries, offset, base, None), self.rotate(keys, offset, base, None)
+        # Each sequence of a batch has a base of its own, which the kernel doesn't know.
+        bases = self._base(mx.maximum(offset + length, self.original_length))
+        positions = (offset[:, None] + mx.arange(length)) * self.scale
+        angles = positions[:, None, :, None] * (bases[:, None] ** -self._powers)[:, None, None]
+        cos, sin = mx.cos(angles), mx.sin(angles)
+        return self._turned(queries, cos, sin), self._turned(keys, cos, sin)
+
+    def _turned(self, x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
+        """Rotate x (B, heads, L, head_dim) by angles (B, 1, L, dims / 2), in float32."""
+        turned, rest = mx.split(x.astype(mx.float32), [self.dims], axis=-1)
+        if self.traditional:
+            a, b = turned[..., ::2], turned[..., 1::2]
         else:
-            freqs = self._base(mx.maximum(offset.max() + length, self.original_length))
-            freqs = freqs**self._powers
-        return self.rotate(queries, offset, base, freqs), self.rotate(keys, offset, base, freqs)
+            a, b = mx.split(turned, 2, axis=-1)
+        parts = [a * cos - b * sin, a * sin + b * cos]
+        if self.traditional:
+            turned = mx.stack(parts, axis=-1).flatten(-2)
+        else:
+            turned = mx.concatenate(parts, axis=-1)
+        return mx.concatenate([turned, rest], axis=-1).astype(x.dtype)
 
     def _base(self, length: Any) -> Any:
         stretched = self.factor * length / self.original_length - (self.factor - 1)

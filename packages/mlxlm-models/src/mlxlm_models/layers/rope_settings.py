@@ -157,6 +157,7 @@ def _series(theta: float, dims: int) -> list[float]:
 
 _KINDS: Mapping[str, Callable[[RopeSettings, int, float, bool], RopeSpec]] = {
     "default": _default,
+    "mrope": _default,  # of text alone, all three positions are one
     "linear": _linear,
     "dynamic": _dynamic,
     "llama3": _llama3,

@@ -1,0 +1,72 @@
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlxlm_models.layers.mlp import MLPSpec
+from mlxlm_models.layers.moe import MoENames, MoESpec
+from mlxlm_models.layers.router import RouterSpec
+
+SPEC = MoESpec(
+    hidden_size=8,
+    intermediate_size=6,
+    router=RouterSpec(experts=4, top_k=2),
+    activation="silu",
+)
+SHARED = MLPSpec(hidden_size=8, intermediate_size=5, activation="silu")
+X = mx.random.normal((2, 3, 8), key=mx.random.key(0))
+
+
+def expected(moe: Any, x: mx.array, chosen: mx.array, weights: mx.array) -> mx.array:
+    outputs = moe.switch_mlp(x, chosen)
+    return (outputs * weights[..., None]).sum(axis=-2)
+
+
+def test_experts_are_weighed_by_the_router() -> None:
+    moe: Any = SPEC.build()
+    chosen, weights = SPEC.router.choose(moe.gate(X))
+    assert mx.allclose(moe(X), expected(moe, X, chosen, weights), atol=1e-6).item()
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_shared_expert_is_added_for_every_token(gated: bool) -> None:
+    moe: Any = replace(SPEC, shared=SHARED, shared_gate=gated).build()
+    chosen, weights = SPEC.router.choose(moe.gate(X))
+    shared = moe.shared_experts(X)
+    if gated:
+        shared = shared * mx.sigmoid(moe.shared_expert_gate(X))
+    assert mx.allclose(moe(X), expected(moe, X, chosen, weights) + shared, atol=1e-6).item()
+
+
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_inputs_can_be_weighed_instead_of_outputs(top_k: int) -> None:
+    router = RouterSpec(experts=4, top_k=top_k, scoring="sigmoid", normalize=False)
+    moe: Any = replace(SPEC, router=router, scale_input=True).build()
+    chosen, weights = router.choose(moe.gate(X))
+    parts = [
+        moe.switch_mlp(X * weights[..., k : k + 1], chosen[..., k : k + 1]) for k in range(top_k)
+    ]
+    assert mx.allclose(moe(X), sum(parts).squeeze(-2), atol=1e-6).item()
+
+
+@pytest.mark.parametrize("place", ["gate", "block"])
+def test_the_correction_is_where_the_checkpoint_has_it(place: Any, parameters: Any) -> None:
+    router = replace(SPEC.router, scoring="sigmoid", correction=place, wide=place == "gate")
+    moe = replace(SPEC, router=router).build()
+    name = "gate.e_score_correction_bias" if place == "gate" else "e_score_correction_bias"
+    assert parameters(moe)[name].shape == (4,)
+    holder: Any = moe.gate if place == "gate" else moe
+    holder.e_score_correction_bias = mx.array([0.0, 0.0, 9.0, 9.0])
+    chosen, weights = router.choose(moe.gate(X), holder.e_score_correction_bias)
+    assert set(chosen.flatten().tolist()) == {2, 3}
+    assert mx.allclose(moe(X), expected(moe, X, chosen, weights), atol=1e-6).item()
+
+
+def test_parts_have_the_names_of_the_checkpoint(parameters: Any) -> None:
+    names = MoENames(gate="router", gate_inner="layer", experts="experts", shared="shared_expert")
+    moe = replace(SPEC, names=names, shared=SHARED).build()
+    assert {name.rpartition(".")[0] for name in parameters(moe)} == {
+        "router.layer",
+        *(f"experts.{part}_proj" for part in ("gate", "up", "down")),
+        *(f"shared_expert.{part}_proj" for part in ("gate", "up", "down")),
+    }

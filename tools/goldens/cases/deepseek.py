@@ -1,0 +1,102 @@
+from .base import NO_SCALING, YARN, Case, case
+
+MLA = {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 12,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 6,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+    "first_k_dense_replace": 1,
+    "rope_theta": 100.0,
+    "rope_scaling": YARN | {"mscale": 1.0, "mscale_all_dim": 0.5},
+}
+CASES: dict[str, Case] = {
+    "deepseek_v2": case(
+        {"topk_method": "greedy"},
+        {"routed_scaling_factor": 1.0},
+        NO_SCALING,
+        model_type="deepseek_v2",
+        n_shared_experts=2,
+        routed_scaling_factor=4.0,
+        topk_method="group_limited_greedy",
+        n_group=4,
+        topk_group=1,
+        norm_topk_prob=False,
+        **MLA,
+    ),
+    "deepseek_v2_lite": case(
+        model_type="deepseek_v2",
+        n_shared_experts=1,
+        topk_method="greedy",
+        **MLA | {"q_lora_rank": None, "n_routed_experts": 4},
+    ),
+    "deepseek_v3": case(
+        {"topk_group": 4},
+        {"norm_topk_prob": False},
+        {"rope_interleave": False},
+        NO_SCALING,
+        model_type="deepseek_v3",
+        n_shared_experts=1,
+        routed_scaling_factor=2.5,
+        n_group=4,
+        topk_group=1,
+        norm_topk_prob=True,
+        attention_bias=True,
+        **MLA,
+    ),
+    "glm4_moe_lite": case(
+        {"rope_interleave": False},
+        model_type="glm4_moe_lite",
+        n_shared_experts=1,
+        routed_scaling_factor=1.8,
+        mlp_layer_types=["sparse", "dense"],
+        **{key: value for key, value in MLA.items() if key != "first_k_dense_replace"},
+    ),
+    "mistral4": case(
+        {"topk_group": 4},
+        {"routed_scaling_factor": 1.0},
+        model_type="mistral4",
+        n_shared_experts=1,
+        routed_scaling_factor=2.5,
+        n_group=4,
+        topk_group=1,
+        rope_parameters=YARN
+        | {
+            "rope_theta": 100.0,
+            "original_max_position_embeddings": 8,
+            "llama_4_scaling_beta": 0.5,
+        },
+        **{key: MLA[key] for key in MLA if not key.startswith("rope")},
+    ),
+    "youtu": case(
+        {"rope_interleave": False},
+        model_type="youtu",
+        pad_token_id=None,  # else its embedding is set to zero
+        tie_word_embeddings=True,
+        **{key: MLA[key] for key in MLA if "experts" not in key and "moe" not in key},
+    ),
+    "minicpm3": case(
+        {"scale_emb": 1.0},
+        {"scale_depth": 5.0},
+        {"dim_model_base": 32},
+        model_type="minicpm3",
+        scale_emb=12,
+        scale_depth=1.4,
+        dim_model_base=8,
+        original_max_position_embeddings=32,
+        tie_word_embeddings=True,
+        **{key: MLA[key] for key in MLA if "experts" not in key and "moe" not in key}
+        | {
+            "rope_scaling": {
+                "type": "longrope",
+                "short_factor": [1.0, 1.3],
+                "long_factor": [2.0, 4.0],
+                "original_max_position_embeddings": 32,
+            },
+        },
+    ),
+}
