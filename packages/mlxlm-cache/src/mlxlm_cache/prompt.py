@@ -9,7 +9,7 @@ import mlx.core as mx
 from mlxlm_cache.base import Cache, holds_keys, number_of_tokens
 from mlxlm_cache.errors import CacheNotBounded, CacheNotQuantizable, CacheNotTrimmable
 from mlxlm_cache.kv import KVCache
-from mlxlm_cache.quantized import check_settings
+from mlxlm_cache.affine import check_settings
 
 SINKS = 4
 """First tokens that a full-attention layer keeps when its cache is bounded."""
