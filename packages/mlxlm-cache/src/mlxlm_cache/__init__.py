@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mlxlm_cache.concatenate import ConcatenateKVCache
     from mlxlm_cache.errors import (
         CacheError,
+        CacheMismatch,
         CacheNotBounded,
         CacheNotQuantizable,
         CacheNotTrimmable,
@@ -33,20 +34,26 @@ if TYPE_CHECKING:
     from mlxlm_cache.quantized import QuantizedKVCache
     from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
     from mlxlm_cache.registry import cache_class, register_cache
+    from mlxlm_cache.reuse.lru import LRUPromptCache
+    from mlxlm_cache.reuse.trie import PromptTrie, PromptTrieResult
     from mlxlm_cache.rotating import RotatingKVCache
 
 __all__ = [
     "Cache",
     "CacheError",
+    "CacheMismatch",
     "CacheNotBounded",
     "CacheNotQuantizable",
     "CacheNotTrimmable",
     "Capabilities",
     "ConcatenateKVCache",
     "KVCache",
+    "LRUPromptCache",
     "Mask",
     "PromptFile",
     "PromptFileError",
+    "PromptTrie",
+    "PromptTrieResult",
     "QuantizedKVCache",
     "RotatingKVCache",
     "UnknownCache",
@@ -73,6 +80,7 @@ __getattr__, __dir__ = attach(
         "concatenate": ["ConcatenateKVCache"],
         "errors": [
             "CacheError",
+            "CacheMismatch",
             "CacheNotBounded",
             "CacheNotQuantizable",
             "CacheNotTrimmable",
@@ -91,6 +99,8 @@ __getattr__, __dir__ = attach(
         "quantized": ["QuantizedKVCache"],
         "quantized_attention": ["quantized_scaled_dot_product_attention"],
         "registry": ["cache_class", "register_cache"],
+        "reuse.lru": ["LRUPromptCache"],
+        "reuse.trie": ["PromptTrie", "PromptTrieResult"],
         "rotating": ["RotatingKVCache"],
     },
 )

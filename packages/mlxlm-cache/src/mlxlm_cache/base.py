@@ -144,6 +144,8 @@ def _independent(value: Any) -> Any:
             return copy.copy(value)
         case Cache():
             return value.copy()
+        case tuple() if hasattr(value, "_make"):
+            return value._make(map(_independent, value))
         case tuple() | list() | deque():
             return type(value)(map(_independent, value))  # type: ignore[call-arg]
         case dict():

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
 from mlxlm_cache.kv import State
 from mlxlm_cache.masks import Mask, attention_mask, check_window
@@ -20,13 +19,13 @@ from mlxlm_cache.parts import (
     as_stored,
     between,
     each,
-    grown,
     joined,
     length,
     write,
 )
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.ring import in_order, slot_positions, window_mask, write_places
+from mlxlm_cache.sharing import SharingCache
 
 if TYPE_CHECKING:
     from mlxlm_cache.batch_rotating import BatchRotatingKVCache
@@ -41,7 +40,7 @@ class Layout(NamedTuple):
     oldest: int
 
 
-class RotatingCache(Cache, Generic[Stored]):
+class RotatingCache(SharingCache[Stored], Generic[Stored]):
     """The first `keep` tokens and the latest ones, `max_size` in all.
 
     The token at position p sees the first `keep` positions and the latest
@@ -93,9 +92,11 @@ class RotatingCache(Cache, Generic[Stored]):
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
         after = self._after(count)
-        all_keys, all_values = self._room(keys, values, after.used)
+        places = self._places(count)
+        lowest = min(first for first, _ in places)
+        all_keys, all_values = self.room(keys, values, lowest, after.used, self.capacity)
         start = 0
-        for first, last in self._places(count):
+        for first, last in places:
             end = start + last - first
             write(all_keys, first, last, between(keys, start, end))
             write(all_values, first, last, between(values, start, end))
@@ -112,15 +113,6 @@ class RotatingCache(Cache, Generic[Stored]):
         self.offset += count
         self._hold(keys, values)
         return keys, values
-
-    def _room(self, keys: Stored, values: Stored, end: int) -> tuple[Stored, Stored]:
-        """Return buffers with `end` slots at least, growing by blocks up to the bound."""
-        all_keys, all_values = self.keys, self.values
-        if all_keys is None or all_values is None or end > length(all_keys):
-            capacity, used = min(rounded_up(end), self.capacity), self._at.used
-            self.keys = all_keys = grown(all_keys, keys, used, capacity)
-            self.values = all_values = grown(all_values, values, used, capacity)
-        return all_keys, all_values
 
     def _in_order(self, stored: Stored) -> list[Stored]:
         """Return pieces with the tokens held, oldest first."""
@@ -193,9 +185,7 @@ class RotatingCache(Cache, Generic[Stored]):
             items += [self.slack, self._at.oldest]
         return tuple(map(str, items))
 
-    def _restore(
-        self, state: Any, offset: int, following: int, oldest: int | None = None
-    ) -> None:
+    def _restore(self, state: Any, offset: int, following: int, oldest: int | None = None) -> None:
         """Take the arrays and numbers of a state. Raises ValueError where they disagree.
 
         Without `oldest`, keys and values may hold more than `max_size` tokens in order,
@@ -228,6 +218,9 @@ class RotatingCache(Cache, Generic[Stored]):
         if not self._dropped:
             return self.offset
         return self.keep + self.offset - self._at.oldest
+
+    def used(self) -> int:
+        return self._at.used
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,73 @@
+"""What a stack of caches has to be, to be stored under a key and served for another.
+
+R17: a state that does not match its key is never stored and never served.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from mlxlm_cache.base import Cache, holds_keys
+from mlxlm_cache.errors import CacheMismatch
+
+
+def check_holds(cache: Sequence[Cache], length: int) -> None:
+    """Raise CacheMismatch unless every layer in use has seen `length` tokens of one sequence.
+
+    Recurrent layers that do not count their tokens are believed, if another one counts.
+    """
+    layers = list(_layers(cache))
+    batch = next((c for c in layers if not isinstance(c.offset, int)), None)
+    if batch is not None:
+        raise CacheMismatch(
+            f"{type(batch).__name__} holds a batch: extract the sequence that is to be stored"
+        )
+    used = [c for c in layers if not c.empty()]
+    if not used:
+        raise CacheMismatch(f"the key has {length} tokens, but the cache has seen none")
+    for c in used:
+        if (holds_keys(c) or c.offset) and c.offset != length:
+            raise CacheMismatch(
+                f"the key has {length} tokens, but {type(c).__name__} has seen {c.offset}: "
+                f"store a cache under exactly the tokens that it has seen"
+            )
+
+
+def can_go_back(cache: Sequence[Cache], n: int) -> bool:
+    """Tell whether every layer in use can take its latest `n` tokens back now."""
+    return n == 0 or all(c.empty() or c.capabilities.trim >= n for c in cache)
+
+
+def copied(cache: Sequence[Cache]) -> list[Cache]:
+    return [c.copy() for c in cache]
+
+
+def arrays(caches: Iterable[Any]) -> dict[int, mx.array]:
+    """Return all arrays of some caches by identity: what copies share is there once."""
+    return {id(array): array for array in _leaves(list(caches))}
+
+
+def nbytes(caches: Iterable[Any]) -> int:
+    """Return the bytes of all arrays, spare room included, shared ones counted once."""
+    return sum(array.nbytes for array in arrays(caches).values())
+
+
+def _leaves(value: Any) -> Iterator[mx.array]:
+    if isinstance(value, mx.array):
+        yield value
+    elif isinstance(value, Cache) or is_dataclass(value):
+        yield from _leaves(list(vars(value).values()))
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for item in value:
+            yield from _leaves(item)
+
+
+def _layers(cache: Iterable[Cache]) -> Iterator[Cache]:
+    """Yield the caches themselves and those that a composite one is made of."""
+    for c in cache:
+        parts = getattr(c, "caches", None)
+        yield from _layers(parts) if parts else [c]
