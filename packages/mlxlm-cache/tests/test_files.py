@@ -249,7 +249,7 @@ def test_a_failed_write_leaves_the_old_file(file: Path, monkeypatch: pytest.Monk
     def full(*_: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(tensorfile, "_write_tensor", full)
+    monkeypatch.setattr(tensorfile, "_digest", full)
     with pytest.raises(OSError, match="no space left"):
         save_prompt_cache(file, stack())
     assert file.read_bytes() == before

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlxlm_cache.errors import PromptFileError
-from mlxlm_cache.tensorfile import _PAGE, DTYPES, SAMPLE, Tensor, _pages, read, read_header, write
+from mlxlm_cache.tensorfile import _PAGE, DTYPES, SAMPLE, Tensor, _pages, draft, read, read_header
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_mlx_reads_what_is_written_in_every_dtype(file: Path) -> None:
         "long rows": mx.arange(2 * 40000).reshape(2, 40000)[:, :30000],
     }
     arrays = whole | odd
-    write(file, arrays, {"a": "1", "ü": '"\n'})
+    draft(arrays, {"a": "1", "ü": '"\n'}).write(file)
     read_back, facts = read(file)
     assert facts == {"a": "1", "ü": '"\n'}
     assert set(read_back) == set(arrays)
@@ -39,7 +39,7 @@ def test_mlx_reads_what_is_written_in_every_dtype(file: Path) -> None:
 
 
 def test_a_change_in_the_sampled_part_of_a_large_file_is_found(file: Path) -> None:
-    write(file, {"x": mx.zeros((2 * SAMPLE,), dtype=mx.uint8)}, {})
+    draft({"x": mx.zeros((2 * SAMPLE,), dtype=mx.uint8)}, {}).write(file)
     tensor = read_header(file).tensors["x"]
     whole = bytearray(file.read_bytes())
     for at in (tensor.start, tensor.end - 1):

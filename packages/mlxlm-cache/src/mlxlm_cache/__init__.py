@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mlxlm_cache.attention import scaled_dot_product_attention
     from mlxlm_cache.base import Cache, Capabilities
     from mlxlm_cache.concatenate import ConcatenateKVCache
+    from mlxlm_cache.disk.tier import DiskPromptCache
     from mlxlm_cache.errors import (
         CacheError,
         CacheMismatch,
@@ -47,6 +48,7 @@ __all__ = [
     "CacheNotTrimmable",
     "Capabilities",
     "ConcatenateKVCache",
+    "DiskPromptCache",
     "KVCache",
     "LRUPromptCache",
     "Mask",
@@ -78,6 +80,7 @@ __getattr__, __dir__ = attach(
         "attention": ["scaled_dot_product_attention"],
         "base": ["Cache", "Capabilities"],
         "concatenate": ["ConcatenateKVCache"],
+        "disk.tier": ["DiskPromptCache"],
         "errors": [
             "CacheError",
             "CacheMismatch",

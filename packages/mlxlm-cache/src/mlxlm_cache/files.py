@@ -53,6 +53,21 @@ def save_prompt_cache(
     tokens that are not as many as the cache has seen.
     """
     path = Path(file_name)
+    draft_prompt_file(path, cache, metadata, tokens=tokens, model=model, revision=revision).write(
+        path
+    )
+
+
+def draft_prompt_file(
+    path: Path,
+    cache: Sequence[Cache],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    tokens: Sequence[int] | None = None,
+    model: str | None = None,
+    revision: str | None = None,
+) -> tensorfile.Draft:
+    """Return what `save_prompt_cache` writes; errors name `path`."""
     facts = _checked(path, metadata or {})
     if tokens is not None:
         _check_tokens(path, tokens, cache)
@@ -64,7 +79,7 @@ def save_prompt_cache(
     written_by = {name: version(name) for name in ("mlxlm-cache", "mlx")}
     facts[f"{_OWN}versions"] = json.dumps(written_by)
     layers = [Layer(cache_name(type(c)), c.state, c.meta_state) for c in cache]
-    tensorfile.write(path, *flatten(layers, facts))
+    return tensorfile.draft(*flatten(layers, facts))
 
 
 @overload

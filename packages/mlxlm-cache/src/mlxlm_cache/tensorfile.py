@@ -49,7 +49,7 @@ large one, so that opening it stays a matter of milliseconds."""
 
 _PAGE = 4096
 
-_RUN = 64 * 1024
+_RUN = 16 * 1024
 """A tensor with gaps is written as it lies if its runs have so many bytes at least."""
 
 TEMPORARY = ".writing-"
@@ -72,8 +72,39 @@ class Header:
     tensors: dict[str, Tensor]
 
 
-def write(path: Path, arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> None:
-    """Write under a temporary name, flush to the disk, rename."""
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written, by any thread: it has the tensors' memory, not a copy of it."""
+
+    head: bytes
+    runs: list[memoryview]
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.head) + sum(run.nbytes for run in self.runs)
+
+    def write(self, path: Path) -> None:
+        """Write under a temporary name, flush to the disk, rename."""
+        temporary = path.with_name(f"{TEMPORARY}{token_hex(8)}-{path.name[-200:]}")
+        try:
+            with temporary.open("w+b") as file:
+                file.write(self.head)
+                for run in self.runs:
+                    file.write(run)
+                digest = _digest(file, _parsed(self.head[8:], len(self.head)))
+                file.seek(self.head.index(_UNKNOWN.encode()))
+                file.write(digest.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _sync(path.parent)
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+
+
+def draft(arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> Draft:
+    """Lay out a file. While there is a draft, writing to these arrays copies them."""
     largest_first = sorted(arrays.items(), key=lambda item: -item[1].itemsize)  # so all align
     table: dict[str, Any] = {"__metadata__": {DIGEST: _UNKNOWN, **facts}}
     end = 0
@@ -83,26 +114,12 @@ def write(path: Path, arrays: Mapping[str, mx.array], facts: Mapping[str, str]) 
         table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(table, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    temporary = path.with_name(f"{TEMPORARY}{token_hex(8)}")
-    try:
-        with temporary.open("w+b") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for _, array in largest_first:
-                _write_tensor(file, array)
-            digest = _digest(file, _parsed(text, 8 + len(text)))
-            file.seek(8 + text.index(_UNKNOWN.encode()))
-            file.write(digest.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync(path.parent)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+    ordered = [array for _, array in largest_first if array.nbytes]
+    return Draft(len(text).to_bytes(8, "little") + text, list(_runs(ordered)))
 
 
-def read_header(path: Path) -> Header:
-    """Return what a file says it holds, once size and digest agree with it.
+def read_header(path: Path, *, check: bool = True) -> Header:
+    """Return what a file says it holds, once its size and, with `check`, its digest agree.
 
     Raises FileNotFoundError or PromptFileError.
     """
@@ -120,7 +137,7 @@ def read_header(path: Path) -> Header:
             raise PromptFileError(f"{path} is cut off: {size} bytes of {expected}")
         if size > expected:
             raise PromptFileError(f"{path} is damaged: {size} bytes where it has {expected}")
-        if DIGEST in header.facts and header.facts[DIGEST] != _digest(file, header):
+        if check and DIGEST in header.facts and header.facts[DIGEST] != _digest(file, header):
             raise PromptFileError(
                 f"{path} was changed after it was written, so it cannot be trusted: make it again"
             )
@@ -134,7 +151,11 @@ def read(path: Path) -> tuple[dict[str, mx.array], dict[str, str]]:
     """
     while True:
         header = read_header(path)
-        loaded: Any = mx.load(str(path), format="safetensors", return_metadata=True)
+        try:
+            loaded: Any = mx.load(str(path), format="safetensors", return_metadata=True)
+        except RuntimeError:
+            path.stat()  # raises FileNotFoundError where it has gone since
+            raise
         arrays, facts = loaded
         digest = facts.pop(DIGEST, None)
         if digest == header.facts.get(DIGEST):  # else another file has taken its place since
@@ -158,19 +179,17 @@ def _tensor(entry: dict[str, Any], first: int) -> Tensor:
     return Tensor(entry["dtype"], shape, first + start, first + end)
 
 
-def _write_tensor(file: IO[bytes], array: mx.array) -> None:
-    """Write the elements in order, without a copy unless they lie in short runs."""
-    mx.eval(array)
-    if not array.nbytes:
-        return
-    view = memoryview(array)  # type: ignore[arg-type]
-    if view.c_contiguous:
-        file.write(view)
-    elif array.ndim > 1 and array[0].nbytes >= _RUN:
-        for part in array:
-            _write_tensor(file, part)
-    else:
-        _write_tensor(file, mx.contiguous(array))
+def _runs(arrays: list[mx.array]) -> Iterator[memoryview]:
+    """Yield the elements of arrays in order, as they lie unless they lie in short runs."""
+    mx.eval(arrays)
+    for array in arrays:
+        view = memoryview(array)  # type: ignore[arg-type]
+        if view.c_contiguous:
+            yield view
+        elif array.ndim > 1 and array[0].nbytes >= _RUN:
+            yield from _runs(list(array))
+        else:
+            yield from _runs([mx.contiguous(array)])
 
 
 def _digest(file: IO[bytes], header: Header) -> str:

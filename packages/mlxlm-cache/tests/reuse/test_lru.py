@@ -1,5 +1,5 @@
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -14,32 +14,7 @@ from mlxlm_cache import (
     RotatingKVCache,
 )
 
-LAYERS = 4
-
-
-def feed(cache: Sequence[Cache], tokens: Sequence[int]) -> None:
-    """Append keys that tell the token, its position and its layer."""
-    for layer, c in enumerate(cache):
-        positions = mx.arange(c.offset, c.offset + len(tokens), dtype=mx.float32)
-        x = mx.array(list(tokens), dtype=mx.float32) + positions / 2**14 + layer * 1000
-        x = mx.broadcast_to(x[None, None, :, None], (1, 1, len(tokens), 32))
-        c.update_and_fetch(x, -x)
-    mx.eval([c.state for c in cache])
-
-
-def stack(tokens: Sequence[int], kind: Any = KVCache) -> list[Cache]:
-    cache = [kind() for _ in range(LAYERS)]
-    feed(cache, tokens)
-    return cache
-
-
-def holds(cache: Sequence[Cache] | None, tokens: Sequence[int]) -> bool:
-    """Tell whether a stack of KVCache is that of `tokens`, bit for bit."""
-    assert cache is not None
-    return all(
-        c.offset == len(tokens) and mx.array_equal(mx.stack(c.state), mx.stack(other.state)).item()
-        for c, other in zip(cache, stack(tokens, type(cache[0])), strict=True)
-    )
+Helper = Callable[..., Any]
 
 
 @pytest.fixture
@@ -47,7 +22,9 @@ def lru() -> LRUPromptCache:
     return LRUPromptCache(max_size=4, max_bytes=2**30)
 
 
-def test_exact_shorter_longer_and_no_match(lru: LRUPromptCache) -> None:
+def test_exact_shorter_longer_and_no_match(
+    lru: LRUPromptCache, stack: Helper, holds: Helper
+) -> None:
     assert lru.fetch_nearest_cache("m", [1, 2]) == (None, [1, 2])
     prompt = list(range(1, 40))
     lru.insert_cache("m", prompt, stack(prompt))
@@ -64,7 +41,7 @@ def test_exact_shorter_longer_and_no_match(lru: LRUPromptCache) -> None:
     assert lru.fetch_nearest_cache("other", prompt)[0] is None
 
 
-def test_R18_a_one_token_prefix_matches(lru: LRUPromptCache) -> None:
+def test_R18_a_one_token_prefix_matches(lru: LRUPromptCache, stack: Helper, holds: Helper) -> None:
     lru.insert_cache("m", [7], stack([7]))
     cache, rest = lru.fetch_nearest_cache("m", [7, 8, 9])
     assert holds(cache, [7])
@@ -72,7 +49,9 @@ def test_R18_a_one_token_prefix_matches(lru: LRUPromptCache) -> None:
     assert lru.fetch_nearest_cache("m", [7]) == (None, [7])
 
 
-def test_a_whole_prompt_hit_replayed_twice(lru: LRUPromptCache) -> None:
+def test_a_whole_prompt_hit_replayed_twice(
+    lru: LRUPromptCache, stack: Helper, holds: Helper, feed: Helper
+) -> None:
     prompt = list(range(300))
     lru.insert_cache("m", prompt, stack(prompt))
     for answer in ([501, 502], [601, 602, 603]):
@@ -86,7 +65,9 @@ def test_a_whole_prompt_hit_replayed_twice(lru: LRUPromptCache) -> None:
     assert holds(cache, [*prompt, 601, 602, 603])
 
 
-def test_several_go_on_from_one_entry_at_once(lru: LRUPromptCache) -> None:
+def test_several_go_on_from_one_entry_at_once(
+    lru: LRUPromptCache, stack: Helper, holds: Helper, feed: Helper
+) -> None:
     prompt = list(range(300))
     lru.insert_cache("m", prompt, stack(prompt), cache_type="system")
     askers = [lru.fetch_nearest_cache("m", [*prompt, 500 + i])[0] for i in range(3)]
@@ -99,7 +80,9 @@ def test_several_go_on_from_one_entry_at_once(lru: LRUPromptCache) -> None:
     assert holds(lru.fetch_nearest_cache("m", [*prompt, 1])[0], prompt)
 
 
-def test_an_entry_evicted_while_in_use_stays_whole(lru: LRUPromptCache) -> None:
+def test_an_entry_evicted_while_in_use_stays_whole(
+    lru: LRUPromptCache, stack: Helper, holds: Helper, feed: Helper
+) -> None:
     prompt = list(range(300))
     lru.insert_cache("m", prompt, stack(prompt))
     cache, _ = lru.fetch_nearest_cache("m", [*prompt, 1])
@@ -113,7 +96,9 @@ def test_an_entry_evicted_while_in_use_stays_whole(lru: LRUPromptCache) -> None:
     assert holds(lru.fetch_nearest_cache("m", [*prompt, 1, 2, 3])[0], [*prompt, 1, 2])
 
 
-def test_the_caller_may_go_on_with_what_is_stored(lru: LRUPromptCache) -> None:
+def test_the_caller_may_go_on_with_what_is_stored(
+    lru: LRUPromptCache, stack: Helper, holds: Helper, feed: Helper
+) -> None:
     cache = stack([1, 2, 3])
     lru.insert_cache("m", [1, 2, 3], cache, cache_type="system")
     feed(cache, [4])
@@ -126,7 +111,9 @@ def test_the_caller_may_go_on_with_what_is_stored(lru: LRUPromptCache) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 4])
-def test_R17_a_cache_of_other_tokens_is_refused(lru: LRUPromptCache, length: int) -> None:
+def test_R17_a_cache_of_other_tokens_is_refused(
+    lru: LRUPromptCache, length: int, stack: Helper
+) -> None:
     with pytest.raises(CacheMismatch, match=f"key has {length} tokens, but KVCache has seen 3"):
         lru.insert_cache("m", list(range(length)), stack([1, 2, 3]))
     with pytest.raises(CacheMismatch, match="has seen none"):
@@ -138,7 +125,9 @@ def test_R17_a_cache_of_other_tokens_is_refused(lru: LRUPromptCache, length: int
     assert len(lru) == 0
 
 
-def test_R17_one_layer_of_other_tokens_is_enough_to_refuse(lru: LRUPromptCache) -> None:
+def test_R17_one_layer_of_other_tokens_is_enough_to_refuse(
+    lru: LRUPromptCache, stack: Helper
+) -> None:
     cache = stack([1, 2, 3])
     cache[2].trim(1)
     with pytest.raises(CacheMismatch, match="has seen 2"):
@@ -153,7 +142,7 @@ class Lying(KVCache):
 
 
 def test_R17_a_cache_that_trims_wrongly_is_not_served(
-    lru: LRUPromptCache, caplog: pytest.LogCaptureFixture
+    lru: LRUPromptCache, caplog: pytest.LogCaptureFixture, stack: Helper, holds: Helper
 ) -> None:
     lru.insert_cache("m", [1], stack([1]), cache_type="system")
     lru.insert_cache("m", [1, 2, 3, 4, 5], stack([1, 2, 3, 4, 5], Lying))
@@ -164,7 +153,9 @@ def test_R17_a_cache_that_trims_wrongly_is_not_served(
     assert len(lru) == 1
 
 
-def test_a_wrapped_window_serves_only_what_goes_on_from_it(lru: LRUPromptCache) -> None:
+def test_a_wrapped_window_serves_only_what_goes_on_from_it(
+    lru: LRUPromptCache, stack: Helper, feed: Helper
+) -> None:
     def window() -> Cache:
         return RotatingKVCache(8, keep=2)
 
@@ -182,7 +173,7 @@ def test_a_wrapped_window_serves_only_what_goes_on_from_it(lru: LRUPromptCache) 
     assert (fetched[0].offset, rest) == (3, tokens[3:])
 
 
-def test_R18_the_least_recently_used_goes_first(lru: LRUPromptCache) -> None:
+def test_R18_the_least_recently_used_goes_first(lru: LRUPromptCache, stack: Helper) -> None:
     for i in range(4):
         lru.insert_cache("m", [i, 1], stack([i, 1]))
     assert lru.fetch_nearest_cache("m", [0, 1, 2])[0] is not None
@@ -191,7 +182,7 @@ def test_R18_the_least_recently_used_goes_first(lru: LRUPromptCache) -> None:
     assert lru.fetch_nearest_cache("m", [1, 1, 2])[0] is None
 
 
-def test_types_are_evicted_in_their_order(lru: LRUPromptCache) -> None:
+def test_types_are_evicted_in_their_order(lru: LRUPromptCache, stack: Helper) -> None:
     lru.insert_cache("m", [1], stack([1]), cache_type="system")
     lru.insert_cache("m", [2], stack([2]), cache_type="user")
     lru.insert_cache("m", [3], stack([3]), cache_type="assistant")
@@ -202,7 +193,7 @@ def test_types_are_evicted_in_their_order(lru: LRUPromptCache) -> None:
     assert sequence == [["user", "system"], ["system"], []]
 
 
-def test_a_type_with_fewer_entries_than_the_next_is_spared() -> None:
+def test_a_type_with_fewer_entries_than_the_next_is_spared(stack: Helper) -> None:
     lru = LRUPromptCache(max_size=10, max_bytes=2**30)
     lru.insert_cache("m", [1], stack([1]), cache_type="assistant")
     for i in range(2, 5):
@@ -213,7 +204,7 @@ def test_a_type_with_fewer_entries_than_the_next_is_spared() -> None:
 
 
 def test_an_entry_stands_in_for_its_prefixes_but_not_for_longer_lived_ones(
-    lru: LRUPromptCache,
+    lru: LRUPromptCache, stack: Helper
 ) -> None:
     cache = stack([1])
     for n, cache_type in ((1, "assistant"), (2, "system"), (3, "user"), (4, "assistant")):
@@ -226,7 +217,9 @@ def test_an_entry_stands_in_for_its_prefixes_but_not_for_longer_lived_ones(
     assert lru.stats_by_type()["system"]["n_sequences"] == 1
 
 
-def test_R20_bytes_are_counted_truly_and_shared_ones_once(lru: LRUPromptCache) -> None:
+def test_R20_bytes_are_counted_truly_and_shared_ones_once(
+    lru: LRUPromptCache, stack: Helper, feed: Helper
+) -> None:
     cache = stack(list(range(300)))
     nbytes = sum(c.nbytes for c in cache)
     lru.insert_cache("m", list(range(300)), cache, cache_type="system")
@@ -240,7 +233,7 @@ def test_R20_bytes_are_counted_truly_and_shared_ones_once(lru: LRUPromptCache) -
     assert lru.nbytes == nbytes + sum(c.nbytes for c in stack([9]))
 
 
-def test_R20_the_bound_holds() -> None:
+def test_R20_the_bound_holds(stack: Helper) -> None:
     one = sum(c.nbytes for c in stack([0]))
     lru = LRUPromptCache(max_size=100, max_bytes=3 * one)
     for i in range(10):
@@ -257,7 +250,7 @@ def test_R20_the_default_bound_is_what_the_machine_has() -> None:
     assert 0 < LRUPromptCache().max_bytes < total_memory()
 
 
-def test_R20_room_is_made_before_it_is_used() -> None:
+def test_R20_room_is_made_before_it_is_used(stack: Helper) -> None:
     one = sum(c.nbytes for c in stack([0]))
     lru = LRUPromptCache(max_size=100, max_bytes=3 * one)
     for i in range(3):
@@ -271,7 +264,7 @@ def test_R20_room_is_made_before_it_is_used() -> None:
 
 
 def test_R20_evicting_a_long_entry_frees_what_a_short_one_does_not_need(
-    lru: LRUPromptCache,
+    lru: LRUPromptCache, stack: Helper, holds: Helper, feed: Helper
 ) -> None:
     cache = stack(list(range(100)))
     lru.insert_cache("m", list(range(100)), cache, cache_type="system")
@@ -293,7 +286,7 @@ def test_R20_evicting_a_long_entry_frees_what_a_short_one_does_not_need(
 )
 @pytest.mark.parametrize("replay", [False, True])
 def test_R19_reuse_takes_memory_for_new_tokens_only(
-    lru: LRUPromptCache, kind: Any, replay: bool
+    lru: LRUPromptCache, kind: Any, replay: bool, stack: Helper, feed: Helper
 ) -> None:
     prompt = list(range(4096))
     lru.insert_cache("m", prompt, stack(prompt, kind))
@@ -307,7 +300,7 @@ def test_R19_reuse_takes_memory_for_new_tokens_only(
     assert mx.get_peak_memory() - before < lru.nbytes / 10
 
 
-def test_sizes_below_zero_are_errors_and_zero_stores_nothing() -> None:
+def test_sizes_below_zero_are_errors_and_zero_stores_nothing(stack: Helper) -> None:
     with pytest.raises(ValueError, match="max_size must be 0 or more, not -1"):
         LRUPromptCache(max_size=-1)
     with pytest.raises(ValueError, match="max_bytes must be 0 or more, not -1"):
@@ -317,7 +310,7 @@ def test_sizes_below_zero_are_errors_and_zero_stores_nothing() -> None:
     assert len(off) == 0
 
 
-def test_simple_caches_are_stored_too(lru: LRUPromptCache) -> None:
+def test_simple_caches_are_stored_too(lru: LRUPromptCache, stack: Helper, holds: Helper) -> None:
     lru.insert_cache("m", [1, 2, 3], stack([1, 2, 3], ConcatenateKVCache))
     cache, rest = lru.fetch_nearest_cache("m", [1, 2, 9])
     assert holds(cache, [1, 2])

@@ -11,6 +11,7 @@ import mlx.core as mx
 
 from mlxlm_cache.base import Cache, holds_keys
 from mlxlm_cache.errors import CacheMismatch
+from mlxlm_cache.prompt import trim_prompt_cache
 
 
 def check_holds(cache: Sequence[Cache], length: int) -> None:
@@ -38,6 +39,13 @@ def check_holds(cache: Sequence[Cache], length: int) -> None:
 def can_go_back(cache: Sequence[Cache], n: int) -> bool:
     """Tell whether every layer in use can take its latest `n` tokens back now."""
     return n == 0 or all(c.empty() or c.capabilities.trim >= n for c in cache)
+
+
+def cut(cache: Sequence[Cache], surplus: int, length: int) -> None:
+    """Take `surplus` tokens back; raise CacheError unless `length` are left in every layer."""
+    if surplus:
+        trim_prompt_cache(cache, surplus)
+        check_holds(cache, length)
 
 
 def copied(cache: Sequence[Cache]) -> list[Cache]:

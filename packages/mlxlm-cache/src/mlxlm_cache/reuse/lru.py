@@ -11,6 +11,7 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache
+from mlxlm_cache.disk.tier import DiskPromptCache
 from mlxlm_cache.errors import CacheError
 from mlxlm_cache.prompt import trim_prompt_cache
 from mlxlm_cache.reuse import contract
@@ -43,16 +44,24 @@ class LRUPromptCache:
 
     What is stored and what is fetched are copies that share memory with the caller's
     caches. Each belongs to its holder alone: an entry that is evicted, or gone on from
-    by several at once, takes nothing from anyone. The methods may be called from several
-    threads; arrays are for one of them.
+    by several at once, takes nothing from anyone. With `disk`, entries are written there
+    too, and found there. The methods may be called from several threads; arrays are for
+    one of them.
     """
 
-    def __init__(self, max_size: int = 10, max_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        max_size: int = 10,
+        max_bytes: int | None = None,
+        *,
+        disk: DiskPromptCache | None = None,
+    ) -> None:
         for name, value in (("max_size", max_size), ("max_bytes", max_bytes)):
             if value is not None and value < 0:
                 raise ValueError(f"{name} must be 0 or more, not {value}")
         self.max_size = max_size
         self.max_bytes = default_bound() if max_bytes is None else max_bytes
+        self._disk = disk
         self._trie = PromptTrie()
         # Entries of each type, the least recently used first.
         self._recent: dict[CacheType, OrderedDict[int, _Entry]] = {t: OrderedDict() for t in ORDER}
@@ -89,14 +98,17 @@ class LRUPromptCache:
         logits from. The cache is None, and all tokens remain, where nothing matches.
         """
         tokens = list(tokens)
+        if self._disk is not None:
+            loaded = self._load(model, tokens, self._disk)
+            if loaded is not None:
+                return loaded
         with self._lock:
             while found := self._nearest(model, tokens):
                 entry, length = found
                 cache = contract.copied(entry.cache)
                 surplus = len(entry.tokens) - length
                 try:
-                    trim_prompt_cache(cache, surplus)
-                    contract.check_holds(cache, length)
+                    contract.cut(cache, surplus, length)
                 except CacheError as error:
                     log.warning("dropped %d tokens: %s", len(entry.tokens), error)
                     self._remove(entry)
@@ -128,17 +140,10 @@ class LRUPromptCache:
             raise ValueError("tokens must not be empty: there is nothing to find a cache by")
         contract.check_holds(prompt_cache, len(key))
         entry = _Entry(model, key, contract.copied(prompt_cache), cache_type)
-        arrays = contract.arrays(entry.cache)
-        mx.eval(list(arrays.values()))
-        size = sum(array.nbytes for array in arrays.values())
-        if self.max_size == 0 or size > self.max_bytes:
-            log.info("a cache of %d tokens, %d bytes, exceeds the bound alone", len(key), size)
-            return False
-        with self._lock:
-            self._add(entry)
-            moved = self._evict(self.max_size, self.max_bytes)
-        mx.eval(moved)
-        return True
+        mx.eval(list(contract.arrays(entry.cache).values()))
+        if self._disk is not None:
+            self._disk.insert_cache(model, key, prompt_cache)
+        return self._store(entry)
 
     def trim_to(self, *, n_sequences: int | None = None, n_bytes: int | None = None) -> None:
         """Evict until there are no more entries, or bytes, than that."""
@@ -163,22 +168,38 @@ class LRUPromptCache:
     def clear(self) -> None:
         self.trim_to(n_sequences=0)
 
+    def _load(
+        self, model: Any, tokens: list[int], disk: DiskPromptCache
+    ) -> tuple[list[Cache], list[int]] | None:
+        """Fetch from the disk, if it has more of these tokens, and keep a copy."""
+        with self._lock:
+            found = self._nearest(model, tokens)
+        have = found[1] if found else 0
+        cache, rest = disk.fetch_nearest_cache(model, tokens, more_than=have)
+        if cache is None:
+            return None
+        key = tuple(tokens[: len(tokens) - len(rest)])
+        self._store(_Entry(model, key, contract.copied(cache), ORDER[0]))
+        return cache, rest
+
+    def _store(self, entry: _Entry) -> bool:
+        """Add an entry, unless it exceeds the bounds alone, and evict others."""
+        size = contract.nbytes(entry.cache)
+        if self.max_size == 0 or size > self.max_bytes:
+            log.info("%d tokens (%d bytes) exceed the bound alone", len(entry.tokens), size)
+            return False
+        with self._lock:
+            self._add(entry)
+            moved = self._evict(self.max_size, self.max_bytes)
+        mx.eval(moved)
+        return True
+
     def _nearest(self, model: Any, tokens: list[int]) -> tuple[_Entry, int] | None:
         """Return the entry that can serve the most tokens, and how many."""
-        most = len(tokens) - 1
-        result = self._trie.search(model, tokens)
-        found: list[tuple[_Entry, int]] = []
-        for stored in (result.exact, result.longer):
-            if stored is not None:
-                length = min(most, result.common_prefix)
-                found.append((self._trie.get(model, stored), length))
-        found += [(entry, n) for n, entry in self._trie.prefixes(model, tokens)]
-        usable = [
-            (entry, length)
-            for entry, length in found
-            if length > 0 and contract.can_go_back(entry.cache, len(entry.tokens) - length)
-        ]
-        return max(usable, key=lambda e: (e[1], -len(e[0].tokens)), default=None)
+        for entry, stored, length in self._trie.candidates(model, tokens):
+            if contract.can_go_back(entry.cache, stored - length):
+                return entry, length
+        return None
 
     def _shorten(self, entry: _Entry, length: int) -> None:
         """Give up the few latest tokens of an entry.

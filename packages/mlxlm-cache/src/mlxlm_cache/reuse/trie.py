@@ -105,6 +105,21 @@ class PromptTrie:
             common_prefix=common,
         )
 
+    def candidates(self, model: Any, tokens: Sequence[int]) -> list[tuple[Any, int, int]]:
+        """Return (value, stored length, how many of `tokens` it may serve), the best first.
+
+        One token is always left to be served by nobody. Where the stored length is more,
+        the value serves only if it can be cut.
+        """
+        most, result = len(tokens) - 1, self.search(model, tokens)
+        found = [(value, n, n) for n, value in self.prefixes(model, tokens)]
+        for stored in (result.exact, result.longer):
+            if stored is not None:
+                length = min(most, result.common_prefix)
+                found.append((self.get(model, stored), len(stored), length))
+        found = [candidate for candidate in found if candidate[2] > 0]
+        return sorted(found, key=lambda candidate: (-candidate[2], candidate[1]))
+
     def _walk(self, model: Any, tokens: Tokens) -> tuple[list[tuple[int, _Node]], int]:
         """Return the nodes that `tokens` pass, each with its depth, and how many tokens match."""
         node = self._roots.get(model)
