@@ -34,7 +34,7 @@ class GrowingCache(SharingCache[Stored], Generic[Stored]):
         new_keys, new_values = self.pack(keys), self.pack(values)
         start = self.offset
         end = start + keys.shape[2]
-        all_keys, all_values = self.room(new_keys, new_values, start, end)
+        all_keys, all_values = self.room(new_keys, new_values, start, end, used=start)
         write(all_keys, start, end, new_keys)
         write(all_values, start, end, new_values)
         self.offset = end

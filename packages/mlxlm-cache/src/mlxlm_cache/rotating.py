@@ -94,7 +94,9 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         after = self._after(count)
         places = self._places(count)
         lowest = min(first for first, _ in places)
-        all_keys, all_values = self.room(keys, values, lowest, after.used, self.capacity)
+        all_keys, all_values = self.room(
+            keys, values, lowest, after.used, used=self._at.used, most=self.capacity
+        )
         start = 0
         for first, last in places:
             end = start + last - first

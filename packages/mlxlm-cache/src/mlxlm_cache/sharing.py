@@ -38,7 +38,7 @@ class SharingCache(Cache, Generic[Stored]):
     _family: _Family | None = None
 
     def used(self) -> int:
-        """Return after which slot there is nothing of this cache."""
+        """Return the number of slots, from the first, that hold something of this cache."""
         raise NotImplementedError
 
     def copy(self) -> Self:
@@ -59,19 +59,26 @@ class SharingCache(Cache, Generic[Stored]):
         return [c for c in members if c is not None and c is not self and c.keys is self.keys]
 
     def room(
-        self, keys: Stored, values: Stored, start: int, end: int, most: int | None = None
+        self,
+        keys: Stored,
+        values: Stored,
+        start: int,
+        end: int,
+        *,
+        used: int,
+        most: int | None = None,
     ) -> tuple[Stored, Stored]:
         """Return buffers of `end` slots at least, whose slots from `start` on may be written.
 
-        New ones have the sizes and dtypes of `keys` and `values`, and no more slots than
-        `most`. They have a spare slot at least: a token always follows a prompt.
+        A class that writes to `keys` and `values` itself writes to what this returns.
+        `used` slots hold something of this cache. New buffers have the sizes and dtypes of
+        `keys` and `values`, no more slots than `most`, and a spare one at least: a token
+        always follows a prompt.
         """
         all_keys, all_values, sharers = self.keys, self.values, self.sharers()
         alone = all(cache.used() <= start for cache in sharers)
         if all_keys is None or all_values is None or end > length(all_keys) or not alone:
-            used, capacity = self.used(), rounded_up(end + 1)
-            if most is not None:
-                capacity = min(capacity, most)
+            capacity = rounded_up(end + 1) if most is None else min(rounded_up(end + 1), most)
             all_keys = grown(all_keys, keys, used, capacity)
             all_values = grown(all_values, values, used, capacity)
             for cache in [self, *sharers] if alone else [self]:

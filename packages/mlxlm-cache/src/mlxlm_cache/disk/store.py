@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from mlxlm_cache.base import Cache
-from mlxlm_cache.errors import CacheError, PromptFileError, UnknownCache
+from mlxlm_cache.errors import CacheError, CacheNotTrimmable, PromptFileError, UnknownCache
 from mlxlm_cache.files import draft_prompt_file, read_prompt_file
 from mlxlm_cache.reuse import contract
 from mlxlm_cache.reuse.trie import PromptTrie
@@ -59,7 +59,9 @@ class Store:
         self, identity: str, tokens: Sequence[int], cache: Sequence[Cache]
     ) -> tuple[Stored, Draft]:
         """Return what `write` takes."""
-        trim = min((c.capabilities.trim for c in cache if not c.empty()), default=0)
+        # Of what a file gives back: it holds no states to go back to.
+        again = [type(c).from_state(c.state, c.meta_state) for c in cache if not c.empty()]
+        trim = min((c.capabilities.trim for c in again), default=0)
         stored = Stored(self._path(identity, tokens), identity, tuple(tokens), trim)
         facts = {"identity": identity, "trim": str(trim)}
         return stored, draft_prompt_file(stored.path, cache, facts, tokens=tokens)
@@ -137,7 +139,7 @@ class Store:
             os.utime(stored.path)
         except FileNotFoundError:  # evicted by another process
             return None
-        except UnknownCache as error:  # another process may know it
+        except (UnknownCache, CacheNotTrimmable) as error:  # no fault of the file
             log.warning("not used: %s", error)
             return None
         except CacheError as error:

@@ -38,7 +38,7 @@ def check_holds(cache: Sequence[Cache], length: int) -> None:
 
 def can_go_back(cache: Sequence[Cache], n: int) -> bool:
     """Tell whether every layer in use can take its latest `n` tokens back now."""
-    return n == 0 or all(c.empty() or c.capabilities.trim >= n for c in cache)
+    return n == 0 or all(c.empty() or c.can_trim(n) for c in cache)
 
 
 def cut(cache: Sequence[Cache], surplus: int, length: int) -> None:
