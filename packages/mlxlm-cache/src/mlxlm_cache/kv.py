@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.parts import Stored, allocated, as_stored, between, length, write
+from mlxlm_cache.parts import Stored, allocated, as_stored, between, length
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.sharing import SharingCache
 
@@ -32,11 +32,8 @@ class GrowingCache(SharingCache[Stored], Generic[Stored]):
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Stored, Stored]:
         new_keys, new_values = self.pack(keys), self.pack(values)
-        start = self.offset
-        end = start + keys.shape[2]
-        all_keys, all_values = self.room(new_keys, new_values, start, end, used=start)
-        write(all_keys, start, end, new_keys)
-        write(all_values, start, end, new_values)
+        end = self.offset + length(new_keys)
+        all_keys, all_values = self.put(new_keys, new_values, self.offset, used=self.offset)
         self.offset = end
         return between(all_keys, 0, end), between(all_values, 0, end)
 

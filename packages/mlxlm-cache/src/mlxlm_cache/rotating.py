@@ -21,7 +21,6 @@ from mlxlm_cache.parts import (
     each,
     joined,
     length,
-    write,
 )
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.ring import in_order, slot_positions, window_mask, write_places
@@ -92,17 +91,17 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
         after = self._after(count)
-        places = self._places(count)
-        lowest = min(first for first, _ in places)
-        all_keys, all_values = self.room(
-            keys, values, lowest, after.used, used=self._at.used, most=self.capacity
-        )
-        start = 0
-        for first, last in places:
+        all_keys, all_values, used, start = keys, values, self._at.used, 0
+        for first, last in self._places(count):
             end = start + last - first
-            write(all_keys, first, last, between(keys, start, end))
-            write(all_values, first, last, between(values, start, end))
-            start = end
+            all_keys, all_values = self.put(
+                between(keys, start, end),
+                between(values, start, end),
+                first,
+                used=used,
+                most=self.capacity,
+            )
+            used, start = max(used, last), end
         self.offset += count
         self._at = after
         return between(all_keys, 0, after.used), between(all_values, 0, after.used)

@@ -17,7 +17,7 @@ import mlx.core as mx
 
 from mlxlm_cache.base import Cache
 from mlxlm_cache.blocks import rounded_up
-from mlxlm_cache.parts import Stored, between, each, grown, length
+from mlxlm_cache.parts import Stored, between, blank, each, joined, length, write
 
 
 @dataclass
@@ -58,31 +58,27 @@ class SharingCache(Cache, Generic[Stored]):
         members = (member() for member in self._family.members)
         return [c for c in members if c is not None and c is not self and c.keys is self.keys]
 
-    def room(
-        self,
-        keys: Stored,
-        values: Stored,
-        start: int,
-        end: int,
-        *,
-        used: int,
-        most: int | None = None,
+    def put(
+        self, keys: Stored, values: Stored, start: int, *, used: int, most: int | None = None
     ) -> tuple[Stored, Stored]:
-        """Return buffers of `end` slots at least, whose slots from `start` on may be written.
+        """Write to the slots from `start` on, and return the buffers.
 
-        A class that writes to `keys` and `values` itself writes to what this returns.
-        `used` slots hold something of this cache. New buffers have the sizes and dtypes of
-        `keys` and `values`, no more slots than `most`, and a spare one at least: a token
-        always follows a prompt.
+        A class that stores keys and values in another way must not write in place.
+        `used` slots hold something of this cache now. Buffers grow by blocks up to `most`
+        slots; otherwise they keep a spare one at least: a token always follows a prompt.
         """
         all_keys, all_values, sharers = self.keys, self.values, self.sharers()
+        end = start + length(keys)
         alone = all(cache.used() <= start for cache in sharers)
-        if all_keys is None or all_values is None or end > length(all_keys) or not alone:
-            capacity = rounded_up(end + 1) if most is None else min(rounded_up(end + 1), most)
-            all_keys = grown(all_keys, keys, used, capacity)
-            all_values = grown(all_values, values, used, capacity)
-            for cache in [self, *sharers] if alone else [self]:
-                cache.keys, cache.values = all_keys, all_values
+        if alone and all_keys is not None and all_values is not None and end <= length(all_keys):
+            write(all_keys, start, end, keys)
+            write(all_values, start, end, values)
+            return all_keys, all_values
+        capacity = rounded_up(end + 1) if most is None else min(rounded_up(end + 1), most)
+        all_keys = _moved(all_keys, keys, start, used, capacity)
+        all_values = _moved(all_values, values, start, used, capacity)
+        for cache in [self, *sharers] if alone else [self]:
+            cache.keys, cache.values = all_keys, all_values
         return all_keys, all_values
 
     def compact(self) -> None:
@@ -96,3 +92,14 @@ class SharingCache(Cache, Generic[Stored]):
         )
         for cache in caches:
             cache.keys, cache.values = all_keys, all_values
+
+
+def _moved(stored: Stored | None, new: Stored, start: int, used: int, capacity: int) -> Stored:
+    """Return larger buffers with what is `stored`, and with `new` in the slots from `start` on."""
+    end = start + length(new)
+    if stored is None:
+        return joined([new, blank(new, capacity - end)])
+    pieces = [between(stored, 0, min(start, used)), new]
+    if end < used:
+        pieces.append(between(stored, end, used))
+    return joined([*pieces, blank(new, capacity - max(end, used))])
