@@ -37,4 +37,3 @@ def check_settings(group_size: int, bits: int) -> None:
         raise ValueError(f"bits must be one of {BITS}, not {bits}")
     if group_size not in GROUP_SIZES:
         raise ValueError(f"group_size must be one of {GROUP_SIZES}, not {group_size}")
-

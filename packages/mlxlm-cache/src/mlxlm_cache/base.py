@@ -117,6 +117,10 @@ class Cache(ABC):
         """`offset` as a number: in a batch, that of its longest sequence."""
         return self.offset
 
+    def leaves(self) -> list["Cache"]:
+        """Return the caches that hold something: this one, or what it is made of."""
+        return [self]
+
     def copy(self) -> Self:
         """Return an independent cache of the same tokens.
 
@@ -144,10 +148,9 @@ def _independent(value: Any) -> Any:
             return copy.copy(value)
         case Cache():
             return value.copy()
-        case tuple() if hasattr(value, "_make"):
-            return value._make(map(_independent, value))
         case tuple() | list() | deque():
-            return type(value)(map(_independent, value))  # type: ignore[call-arg]
+            make: Any = getattr(value, "_make", type(value))  # a named tuple has _make
+            return make(map(_independent, value))
         case dict():
             return {key: _independent(item) for key, item in value.items()}
     return value

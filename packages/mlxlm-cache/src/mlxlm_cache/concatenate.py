@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.parts import allocated
 from mlxlm_cache.kv import KVCache, State
+from mlxlm_cache.parts import allocated
 from mlxlm_cache.registry import register_cache
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ class ConcatenateKVCache(Cache):
 
     @classmethod
     def merge(cls, caches: Sequence[Cache]) -> "BatchKVCache":
-        return KVCache.merge(caches)
+        from mlxlm_cache.batch_kv import BatchKVCache
+
+        return BatchKVCache.merge(caches)
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> "QuantizedKVCache":
         return KVCache.from_state(self.state).to_quantized(group_size, bits)

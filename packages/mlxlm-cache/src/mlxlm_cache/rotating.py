@@ -253,17 +253,19 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
             self._at = self._at._replace(following=following)
         return n
 
+    def held(self, stored: Stored | None) -> Stored | None:
+        """Return the tokens held of keys or values, oldest first."""
+        return joined(self._in_order(stored)) if stored is not None and self.offset else None
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
         check_bounds(self.max_size, self.keep, tokens)
         if tokens == self.slack:
             return
-        pieces = None
-        if self.keys is not None and self.values is not None and self.offset:
-            pieces = joined(self._in_order(self.keys)), joined(self._in_order(self.values))
+        keys, values = self.held(self.keys), self.held(self.values)
         self.slack = tokens
-        if pieces:
-            self._hold(*pieces)
+        if keys is not None and values is not None:
+            self._hold(keys, values)
 
     def _bound(self, max_size: int) -> int:
         """Return the smaller bound; a window of the model's own has no sinks added."""

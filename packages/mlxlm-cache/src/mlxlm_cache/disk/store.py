@@ -147,7 +147,7 @@ class Store:
             with self._lock:
                 self._discard(stored)
             return None
-        for c in said.cache:
+        for c in contract.leaves(said.cache):
             if isinstance(c, SharingCache):
                 c.compact()
         return said.cache

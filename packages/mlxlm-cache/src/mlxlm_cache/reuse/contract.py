@@ -10,6 +10,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, holds_keys
+from mlxlm_cache.batch import Batch
 from mlxlm_cache.errors import CacheMismatch
 from mlxlm_cache.prompt import trim_prompt_cache
 
@@ -19,8 +20,8 @@ def check_holds(cache: Sequence[Cache], length: int) -> None:
 
     Recurrent layers that do not count their tokens are believed, if another one counts.
     """
-    layers = list(_layers(cache))
-    batch = next((c for c in layers if not isinstance(c.offset, int)), None)
+    layers = leaves(cache)
+    batch = next((c for c in layers if isinstance(c, Batch) or getattr(c, "rows", 1) != 1), None)
     if batch is not None:
         raise CacheMismatch(
             f"{type(batch).__name__} holds a batch: extract the sequence that is to be stored"
@@ -34,6 +35,11 @@ def check_holds(cache: Sequence[Cache], length: int) -> None:
                 f"the key has {length} tokens, but {type(c).__name__} has seen {c.offset}: "
                 f"store a cache under exactly the tokens that it has seen"
             )
+
+
+def leaves(cache: Iterable[Cache]) -> list[Cache]:
+    """Return the caches that hold something, in place of those made of them."""
+    return [leaf for c in cache for leaf in c.leaves()]
 
 
 def can_go_back(cache: Sequence[Cache], n: int) -> bool:
@@ -72,10 +78,3 @@ def _leaves(value: Any) -> Iterator[mx.array]:
     elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
         for item in value:
             yield from _leaves(item)
-
-
-def _layers(cache: Iterable[Cache]) -> Iterator[Cache]:
-    """Yield the caches themselves and those that a composite one is made of."""
-    for c in cache:
-        parts = getattr(c, "caches", None)
-        yield from _layers(parts) if parts else [c]

@@ -246,11 +246,11 @@ class LRUPromptCache:
 
     def _compact(self) -> None:
         """Free what entries left behind in buffers that shorter ones share."""
-        ours = {id(c) for entry in self._entries() for c in entry.cache}
-        for entry in self._entries():
-            for c in entry.cache:
-                if isinstance(c, SharingCache) and all(id(other) in ours for other in c.sharers()):
-                    c.compact()
+        leaves = contract.leaves(c for entry in self._entries() for c in entry.cache)
+        ours = set(map(id, leaves))
+        for c in leaves:
+            if isinstance(c, SharingCache) and all(id(other) in ours for other in c.sharers()):
+                c.compact()
 
     def _least_wanted(self) -> _Entry:
         """Return the least recently used entry of the first type with as many as the next."""
