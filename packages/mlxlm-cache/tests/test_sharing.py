@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx.utils import tree_map
-from mlxlm_cache import Cache, KVCache, QuantizedKVCache, RotatingKVCache
+from mlxlm_cache import Cache, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 
 KINDS: dict[str, Callable[[], Any]] = {
     "KVCache": KVCache,
     "QuantizedKVCache": lambda: QuantizedKVCache(group_size=32, bits=8),
     "RotatingKVCache": lambda: RotatingKVCache(8, keep=2),
     "RotatingKVCache, slack": lambda: RotatingKVCache(8, keep=1, slack=3),
+    "ChunkedKVCache": lambda: ChunkedKVCache(4, slack=3),
 }
 
 PREFIX = 4096
@@ -30,6 +31,14 @@ def feed(cache: Cache, first: int, length: int, heads: int = 1) -> None:
 
 def contents(cache: Cache) -> Any:
     return tree_map(lambda x: x if x is None else x.tolist(), cache.state), cache.meta_state
+
+
+def alike(ours: Any, theirs: Any) -> bool:
+    if not isinstance(ours, ChunkedKVCache):
+        return bool(contents(ours) == contents(theirs))
+    latest = min(ours.size(), theirs.size())  # when it forgets depends on the room it has
+    keys = [c.state[0][:, :, -latest:].tolist() if latest else [] for c in (ours, theirs)]
+    return ours.offset == theirs.offset and keys[0] == keys[1]
 
 
 def independent(cache: Cache) -> Cache:
@@ -62,7 +71,7 @@ def test_copies_are_like_caches_that_share_nothing(kind: str, steps: list[Any]) 
             feed(mirror, token, n)
             token += n
         elif act == "trim":
-            n = min(n, cache.capabilities.trim)
+            n = min(n, cache.capabilities.trim, mirror.capabilities.trim)
             assert cache.trim(n) == mirror.trim(n)
         elif act == "copy":
             pairs.append((cache.copy(), independent(mirror)))
@@ -71,7 +80,7 @@ def test_copies_are_like_caches_that_share_nothing(kind: str, steps: list[Any]) 
         elif len(pairs) > 1:
             del pairs[which % len(pairs)]
         for ours, theirs in pairs:
-            assert contents(ours) == contents(theirs)
+            assert alike(ours, theirs)
 
 
 def peak_of(work: Callable[[], None]) -> int:

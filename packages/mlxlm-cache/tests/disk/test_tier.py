@@ -10,7 +10,14 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlxlm_cache import CacheMismatch, DiskPromptCache, KVCache, LRUPromptCache, RotatingKVCache
+from mlxlm_cache import (
+    ArraysCache,
+    CacheMismatch,
+    DiskPromptCache,
+    KVCache,
+    LRUPromptCache,
+    RotatingKVCache,
+)
 from mlxlm_cache.disk.store import Store
 from mlxlm_cache.tensorfile import TEMPORARY, Draft
 
@@ -113,6 +120,22 @@ def test_what_cannot_be_cut_keeps_its_prefixes(
     assert len(files(tmp_path)) == 2
     assert disk.fetch_nearest_cache(MODEL, range(20))[1] == list(range(6, 20))
     assert disk.fetch_nearest_cache(MODEL, range(21))[1] == [20]
+
+
+def test_states_to_go_back_to_are_not_on_disk(disk: DiskPromptCache, tmp_path: Path) -> None:
+    cache = ArraysCache(1)
+    cache.checkpoint(4)
+    for token in range(6):
+        cache[0] = mx.full((1, 8), token)
+        cache.advance(1)
+    assert cache.capabilities.trim == 4
+    disk.insert_cache(MODEL, list(range(6)), [cache])
+    disk.flush()
+    assert disk.fetch_nearest_cache(MODEL, range(6))[0] is None
+    fetched, rest = disk.fetch_nearest_cache(MODEL, range(7))
+    assert fetched is not None
+    assert (fetched[0].offset, rest) == (6, [6])
+    assert len(files(tmp_path)) == 1
 
 
 def test_the_oldest_that_wait_are_given_up(

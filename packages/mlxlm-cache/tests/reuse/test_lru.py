@@ -5,8 +5,11 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_cache import (
+    ArraysCache,
     Cache,
+    CacheList,
     CacheMismatch,
+    ChunkedKVCache,
     ConcatenateKVCache,
     KVCache,
     LRUPromptCache,
@@ -151,6 +154,84 @@ def test_R17_a_cache_that_trims_wrongly_is_not_served(
     assert rest == [2, 9]
     assert "dropped 5 tokens" in caplog.text
     assert len(lru) == 1
+
+
+def test_R17_a_slid_chunked_cache_serves_no_other_tokens(
+    lru: LRUPromptCache, stack: Helper, feed: Helper
+) -> None:
+    tokens = list(range(1000))
+    cache = stack([], lambda: ChunkedKVCache(8))
+    for start in range(0, 1000, 50):
+        feed(cache, tokens[start : start + 50])
+    assert cache[0].size() < 1000  # it no longer holds its first tokens
+    with pytest.raises(CacheMismatch, match="key has 50 tokens, but ChunkedKVCache has seen 1000"):
+        lru.insert_cache("m", tokens[:50], cache)
+    lru.insert_cache("m", tokens, cache)
+    assert lru.fetch_nearest_cache("m", [*tokens[:300], 7])[0] is None
+    fetched, rest = lru.fetch_nearest_cache("m", [*tokens, 7])
+    assert fetched is not None
+    assert (fetched[0].offset, rest) == (1000, [7])
+    feed(fetched, rest)
+    feed(cache, rest)
+    for ours, theirs in zip(fetched, cache, strict=True):
+        assert mx.array_equal(ours.state[0], theirs.state[0])
+
+
+def test_R17_a_batch_is_refused(lru: LRUPromptCache, stack: Helper) -> None:
+    one, other = stack([1, 2]), stack([1, 3])
+    batch = [KVCache.merge(pair) for pair in zip(one, other, strict=True)]
+    with pytest.raises(CacheMismatch, match="BatchKVCache holds a batch: extract"):
+        lru.insert_cache("m", [1, 2], batch)
+    lru.insert_cache("m", [1, 3], [c.extract(1) for c in batch])
+    assert lru.fetch_nearest_cache("m", [1, 3, 4])[1] == [4]
+
+
+def recurrent(tokens: list[int]) -> list[Cache]:
+    """Return a hybrid stack: attention, a recurrence that counts, and one that does not."""
+    cache: list[Cache] = [KVCache(), CacheList(ArraysCache(1), KVCache()), ArraysCache(2)]
+    go_on(cache, tokens)
+    return cache
+
+
+def go_on(cache: Any, tokens: list[int]) -> None:
+    attention, both, state = cache
+    for token in tokens:
+        x = mx.full((1, 1, 1, 32), token, dtype=mx.float32)
+        attention.update_and_fetch(x, x)
+        both[1].update_and_fetch(x, x)
+        both[0][0] = x[0] if both[0][0] is None else both[0][0] * 0.5 + x[0]
+        both[0].advance(1)
+        state[1] = x[0] if state[1] is None else state[1] * 0.25 + x[0]
+
+
+def test_a_recurrent_stack_is_reused_from_the_boundaries_that_were_stored(
+    lru: LRUPromptCache,
+) -> None:
+    system, user, answer = [1, 2, 3], [4, 5], [6, 7, 8]
+    cache = recurrent(system)
+    lru.insert_cache("m", system, cache, cache_type="system")
+    go_on(cache, user)
+    lru.insert_cache("m", system + user, cache, cache_type="user")
+    go_on(cache, answer)
+    lru.insert_cache("m", system + user + answer, cache)
+    for tokens, length in (
+        ([*system, *user, *answer, 9], 8),
+        ([*system, *user, *answer], 5),
+        ([*system, *user, 9], 5),
+        ([*system, 4, 9], 3),
+        ([*system, 9], 3),
+    ):
+        fetched, rest = lru.fetch_nearest_cache("m", tokens)
+        assert fetched is not None
+        assert rest == tokens[length:]
+        go_on(fetched, rest)
+        expected: Any = recurrent(tokens)
+        both: Any = fetched[1]
+        state: Any = fetched[2]
+        assert mx.array_equal(fetched[0].state[0], expected[0].state[0])
+        assert mx.array_equal(both[0][0], expected[1][0][0])
+        assert mx.array_equal(state[1], expected[2][1])
+    assert lru.fetch_nearest_cache("m", [1, 2, 9])[0] is None
 
 
 def test_a_wrapped_window_serves_only_what_goes_on_from_it(
