@@ -13,7 +13,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
         exec(block, names)
@@ -21,6 +21,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(answer, mx.array)
     assert isinstance(again, mx.array)
     assert mx.allclose(answer, again)
+    assert mx.allclose(answer, names["reused"])
     assert isinstance(half, list)
     assert [type(c).__name__ for c in half] == ["HalfKVCache"] * 2
     assert half[0].keys.dtype == mx.float16

@@ -1,5 +1,6 @@
 import gc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import mlx.core as mx
@@ -396,3 +397,25 @@ def test_simple_caches_are_stored_too(lru: LRUPromptCache, stack: Helper, holds:
     cache, rest = lru.fetch_nearest_cache("m", [1, 2, 9])
     assert holds(cache, [1, 2])
     assert rest == [9]
+
+
+def test_threads_may_insert_and_fetch(lru: LRUPromptCache, stack: Helper, holds: Helper) -> None:
+    prompts = [[i, *range(10, 40)] for i in range(6)]
+    stacks = [stack(prompt) for prompt in prompts]
+
+    def work(first: int) -> list[Any]:
+        found = []
+        for i in range(first, first + 60):
+            prompt = prompts[i % 6]
+            lru.insert_cache("m", prompt, stacks[i % 6])
+            found.append((prompt, lru.fetch_nearest_cache("m", [*prompt, 1])))
+            lru.reserve(lru.max_bytes - lru.nbytes)
+            lru.stats_by_type()
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [found for part in pool.map(work, range(4)) for found in part]
+    hits = [(prompt, cache) for prompt, (cache, _) in results if cache is not None]
+    assert len(hits) > 60
+    assert all(holds(cache, prompt) for prompt, cache in hits[::10])
+    assert len(lru) <= 4
