@@ -37,8 +37,9 @@ def alike(ours: Any, theirs: Any) -> bool:
     if not isinstance(ours, ChunkedKVCache):
         return bool(contents(ours) == contents(theirs))
     latest = min(ours.size(), theirs.size())  # when it forgets depends on the room it has
-    keys = [c.state[0][:, :, -latest:].tolist() if latest else [] for c in (ours, theirs)]
-    return ours.offset == theirs.offset and keys[0] == keys[1]
+    states: list[Any] = [ours.state, theirs.state]
+    keys = [state[0][:, :, -latest:].tolist() if latest else [] for state in states]
+    return bool(ours.offset == theirs.offset and keys[0] == keys[1])
 
 
 def independent(cache: Cache) -> Cache:

@@ -79,31 +79,31 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         """Tell whether tokens can be written in place, over none that they may see."""
         return count <= self.slack + 1 or self.offset + count <= self.capacity
 
-    def _after(self, count: int) -> Layout:
+    def _after(self, count: int, places: list[tuple[int, int]]) -> Layout:
         """Return the layout after `count` tokens are written in place."""
-        *_, last = places = self._places(count)
-        used = self.capacity if len(places) > 1 else max(self._at.used, last[1])
+        following = places[-1][1]
+        used = self.capacity if len(places) > 1 else max(self._at.used, following)
         oldest = max(self._at.oldest, self.offset + count - (self.capacity - self.keep))
-        return Layout(used, last[1], oldest)
+        return Layout(used, following, oldest)
 
     def _places(self, count: int) -> list[tuple[int, int]]:
         return write_places(self._at.following, count, self.keep, self.capacity)
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
-        after = self._after(count)
-        all_keys, all_values, used, start = keys, values, self._at.used, 0
-        for first, last in self._places(count):
+        places = self._places(count)
+        after = self._after(count, places)
+        used, start = self._at.used, 0
+        for first, last in places:
             end = start + last - first
-            all_keys, all_values = self.put(
-                between(keys, start, end),
-                between(values, start, end),
-                first,
-                used=used,
-                most=self.capacity,
-            )
+            part = (keys, values)
+            if len(places) > 1:
+                part = between(keys, start, end), between(values, start, end)
+            all_keys, all_values = self.put(*part, first, used=used, most=self.capacity)
             used, start = max(used, last), end
         self.offset += count
         self._at = after
+        if after.used == length(all_keys):
+            return all_keys, all_values
         return between(all_keys, 0, after.used), between(all_values, 0, after.used)
 
     def _roll(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
@@ -153,7 +153,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
                 return None
         queries = mx.arange(self.offset, end)
         if self._fits(length):
-            keys = self._positions(end, self._after(length))
+            keys = self._positions(end, self._after(length, self._places(length)))
         else:
             keys = mx.concatenate([self._positions_in_order(), queries])
         window = self.max_size - self.keep
