@@ -3,6 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -154,6 +155,11 @@ def _independent(value: Any) -> Any:
         case dict():
             return {key: _independent(item) for key, item in value.items()}
     return value
+
+
+def leaves(caches: Iterable[Cache]) -> list[Cache]:
+    """Return the caches that hold something, those inside others among them."""
+    return [leaf for cache in caches for leaf in cache.leaves()]
 
 
 def holds_keys(cache: Cache) -> bool:

@@ -46,7 +46,12 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
         return max(0, min(e - max(0, o) % self.chunk_size for e, o in pairs))
 
     def _forget_front(self) -> None:
-        """Forget slots behind the latest `chunk_size` tokens, and the slack, of every row."""
+        """Forget slots behind the latest `chunk_size` tokens, and the slack, of every row.
+
+        Not before the right padding is known to be some: it would pass for the latest.
+        """
+        if self._right_padding and any(self._right_padding):
+            return
         pairs = zip(self.ends, self.left_padding, strict=True)
         wanted = self.chunk_size + self.slack
         surplus = min(e - min(wanted, max(0, e - p)) for e, p in pairs)

@@ -165,7 +165,7 @@ class BatchGrowingCache(Batch, Generic[Stored]):
         ours, theirs = self.copy(), other.copy()
         ours._align()
         theirs._align()
-        end = max(*ours.ends, *theirs.ends)
+        end = max([*ours.ends, *theirs.ends])
         self.offsets = ours.offsets + theirs.offsets
         self.left_padding = [
             p + end - e

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import BLOCK, rounded_up
+from mlxlm_cache.blocks import rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
 from mlxlm_cache.kv import GrowingCache, State
 from mlxlm_cache.masks import Mask, attention_mask, check_window, visible
@@ -156,7 +156,7 @@ def check_chunk_size(chunk_size: int, slack: int) -> None:
 
 def most_slots(tokens: int) -> int:
     """Return how long a buffer may stay: room to write in, before the front is forgotten."""
-    return rounded_up(tokens) + BLOCK
+    return rounded_up(rounded_up(tokens) + 1)
 
 
 def reach(offset: int, first: int, chunk_size: int) -> int:

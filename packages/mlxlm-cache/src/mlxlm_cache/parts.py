@@ -15,9 +15,11 @@ Stored = TypeVar("Stored", bound=mx.array | Packed)
 
 def each(function: Callable[..., mx.array], stored: Stored, *others: Stored) -> Stored:
     """Apply `function` to each part."""
+    made: Any
     if isinstance(stored, mx.array):
-        return function(stored, *others)
-    made: Any = tuple(function(*parts) for parts in zip(stored, *others, strict=True))
+        made = function(stored, *others)
+    else:
+        made = tuple(function(*parts) for parts in zip(stored, *others, strict=True))
     return made  # type: ignore[no-any-return]
 
 
@@ -36,15 +38,13 @@ def length(stored: mx.array | Packed | None) -> int:
 
 
 def between(stored: Stored, start: int, end: int) -> Stored:
-    if isinstance(stored, mx.array):
-        return stored[:, :, start:end]
     return each(lambda part: part[:, :, start:end], stored)
 
 
-def write(stored: mx.array | Packed, start: int, end: int, new: mx.array | Packed) -> None:
+def write(stored: Stored, start: int, end: int, new: Stored) -> None:
     """Write in place, in the same slots of every row."""
     if isinstance(stored, mx.array):
-        stored[:, :, start:end] = new
+        stored[:, :, start:end] = new  # type: ignore[assignment]
     else:
         for part, piece in zip(stored, new, strict=True):
             part[:, :, start:end] = piece
@@ -76,7 +76,7 @@ def gathered(stored: Stored, slots: mx.array) -> Stored:
 def joined(pieces: Sequence[Stored], axis: int = 2) -> Stored:
     if len(pieces) == 1:
         return pieces[0]
-    return each(lambda *parts: mx.concatenate(parts, axis=axis), *pieces)
+    return each(lambda *parts: mx.concatenate(list(parts), axis=axis), *pieces)
 
 
 def blank(like: Stored, tokens: int) -> Stored:
@@ -93,7 +93,7 @@ def grown(stored: Stored | None, like: Stored, used: int, capacity: int) -> Stor
 
 
 def taken(stored: Stored, rows: Sequence[int]) -> Stored:
-    index = mx.array(rows)
+    index = mx.array(list(rows))
     return each(lambda part: mx.take(part, index, axis=0), stored)
 
 

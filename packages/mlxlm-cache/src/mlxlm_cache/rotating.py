@@ -212,7 +212,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
                 f"do not go with keys of {count} tokens"
             )
         self._at = Layout(used, following, oldest)
-        if used > self.capacity:
+        if self.keys is not None and self.values is not None and used > self.capacity:
             self._hold(between(self.keys, 0, used), between(self.values, 0, used))
 
     def size(self) -> int:

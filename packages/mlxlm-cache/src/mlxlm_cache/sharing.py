@@ -74,7 +74,9 @@ class SharingCache(Cache, Generic[Stored]):
             write(all_keys, start, end, keys)
             write(all_values, start, end, values)
             return all_keys, all_values
-        capacity = rounded_up(end + 1) if most is None else min(rounded_up(end + 1), most)
+        capacity = rounded_up(max(end, used) + 1)
+        if most is not None:
+            capacity = min(capacity, most)
         all_keys = _moved(all_keys, keys, start, used, capacity)
         all_values = _moved(all_values, values, start, used, capacity)
         for cache in [self, *sharers] if alone else [self]:

@@ -19,7 +19,7 @@ class TokenBuffer:
 
     def update_and_fetch(self, tokens: Sequence[int] | mx.array) -> mx.array:
         """Append `tokens`, (n,), and return all so far, int32 (size,)."""
-        new = mx.array(tokens, dtype=mx.int32) if not isinstance(tokens, mx.array) else tokens
+        new = tokens if isinstance(tokens, mx.array) else mx.array(list(tokens), dtype=mx.int32)
         end = self._size + new.size
         if self._buffer is None or end > self._buffer.size:
             spare = mx.zeros((rounded_up(end) - self._size,), dtype=mx.int32)

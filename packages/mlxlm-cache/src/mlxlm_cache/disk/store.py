@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from mlxlm_cache.base import Cache
+from mlxlm_cache.base import Cache, leaves
 from mlxlm_cache.errors import CacheError, CacheNotTrimmable, PromptFileError, UnknownCache
 from mlxlm_cache.files import draft_prompt_file, read_prompt_file
 from mlxlm_cache.reuse import contract
@@ -147,7 +147,7 @@ class Store:
             with self._lock:
                 self._discard(stored)
             return None
-        for c in contract.leaves(said.cache):
+        for c in leaves(said.cache):
             if isinstance(c, SharingCache):
                 c.compact()
         return said.cache

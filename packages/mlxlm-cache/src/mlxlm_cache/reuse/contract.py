@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxlm_cache.base import Cache, holds_keys
+from mlxlm_cache.base import Cache, holds_keys, leaves
 from mlxlm_cache.batch import Batch
 from mlxlm_cache.errors import CacheMismatch
 from mlxlm_cache.prompt import trim_prompt_cache
@@ -37,11 +37,6 @@ def check_holds(cache: Sequence[Cache], length: int) -> None:
             )
 
 
-def leaves(cache: Iterable[Cache]) -> list[Cache]:
-    """Return the caches that hold something, in place of those made of them."""
-    return [leaf for c in cache for leaf in c.leaves()]
-
-
 def can_go_back(cache: Sequence[Cache], n: int) -> bool:
     """Tell whether every layer in use can take its latest `n` tokens back now."""
     return n == 0 or all(c.empty() or c.can_trim(n) for c in cache)
@@ -60,7 +55,7 @@ def copied(cache: Sequence[Cache]) -> list[Cache]:
 
 def arrays(caches: Iterable[Any]) -> dict[int, mx.array]:
     """Return all arrays of some caches by identity: what copies share is there once."""
-    return {id(array): array for array in _leaves(list(caches))}
+    return {id(array): array for array in _arrays(list(caches))}
 
 
 def nbytes(caches: Iterable[Any]) -> int:
@@ -68,13 +63,13 @@ def nbytes(caches: Iterable[Any]) -> int:
     return sum(array.nbytes for array in arrays(caches).values())
 
 
-def _leaves(value: Any) -> Iterator[mx.array]:
+def _arrays(value: Any) -> Iterator[mx.array]:
     if isinstance(value, mx.array):
         yield value
     elif isinstance(value, Cache) or is_dataclass(value):
-        yield from _leaves(list(vars(value).values()))
+        yield from _arrays(list(vars(value).values()))
     elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
+        yield from _arrays(list(value.values()))
     elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
         for item in value:
-            yield from _leaves(item)
+            yield from _arrays(item)

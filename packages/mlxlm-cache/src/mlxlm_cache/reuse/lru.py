@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from mlxlm_cache.base import Cache
+from mlxlm_cache.base import Cache, leaves
 from mlxlm_cache.disk.tier import DiskPromptCache
 from mlxlm_cache.errors import CacheError
 from mlxlm_cache.prompt import trim_prompt_cache
@@ -246,9 +246,9 @@ class LRUPromptCache:
 
     def _compact(self) -> None:
         """Free what entries left behind in buffers that shorter ones share."""
-        leaves = contract.leaves(c for entry in self._entries() for c in entry.cache)
-        ours = set(map(id, leaves))
-        for c in leaves:
+        caches = leaves(c for entry in self._entries() for c in entry.cache)
+        ours = set(map(id, caches))
+        for c in caches:
             if isinstance(c, SharingCache) and all(id(other) in ours for other in c.sharers()):
                 c.compact()
 
