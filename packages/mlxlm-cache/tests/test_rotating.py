@@ -93,6 +93,45 @@ def test_trim_works_until_a_token_is_dropped(
     assert seen(cache, 1, None) == [visible(start, *bounds, None)]
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    bounds=Bounds,
+    slack=st.integers(0, 5),
+    acts=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 6)), max_size=8),
+    window=Window,
+)
+def test_R23_a_slack_is_unseen_and_can_be_taken_back(
+    bounds: tuple[int, int], slack: int, acts: list[tuple[int, int]], window: int | None
+) -> None:
+    cache = RotatingKVCache(*bounds, slack=slack)
+    since = 0  # tokens that came after what was last given back
+    for length, back in acts:
+        start = cache.offset
+        for i, positions in enumerate(seen(cache, length, window)):
+            assert positions == visible(start + i, *bounds, window)
+        since += length
+        assert cache.size() <= cache.max_size + slack
+        assert cache.capabilities.trim >= min(slack, since)
+        n = min(back, cache.capabilities.trim)
+        assert cache.trim(n) == n
+        since = max(0, min(since, slack) - n)
+
+
+@settings(max_examples=60, deadline=None)
+@given(bounds=Bounds, chunks=Chunks, slacks=st.lists(st.integers(0, 5), max_size=3))
+def test_R23_a_checkpoint_changes_the_slack_at_any_time(
+    bounds: tuple[int, int], chunks: list[int], slacks: list[int]
+) -> None:
+    cache = RotatingKVCache(*bounds)
+    for slack in [0, *slacks]:
+        cache.checkpoint(slack)
+        for length in chunks:
+            start = cache.offset
+            for i, positions in enumerate(seen(cache, length, None)):
+                assert positions == visible(start + i, *bounds, None)
+        assert cache.size() <= cache.max_size + slack
+
+
 @pytest.mark.parametrize("keep", [0, 4])
 def test_memory_is_capped_also_by_chunks_longer_than_the_window(keep: int) -> None:
     cache = RotatingKVCache(300, keep=keep)

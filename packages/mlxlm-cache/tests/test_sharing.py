@@ -1,15 +1,15 @@
 """R19: copies share buffers, and no one's tokens are ever another's."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx.utils import tree_map
-from mlxlm_cache import Cache, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
+from mlxlm_cache import Cache, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache, blocks
 
 KINDS: dict[str, Callable[[], Any]] = {
     "KVCache": KVCache,
@@ -20,6 +20,13 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 PREFIX = 4096
+
+
+@pytest.fixture
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", 4)
+        yield
 
 
 def feed(cache: Cache, first: int, length: int, heads: int = 1) -> None:
@@ -58,9 +65,14 @@ step = st.tuples(
 )
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", KINDS)
 @given(steps=st.lists(step, max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all
+)
 def test_copies_are_like_caches_that_share_nothing(kind: str, steps: list[Any]) -> None:
     made = KINDS[kind]()
     pairs = [(made, independent(made))]

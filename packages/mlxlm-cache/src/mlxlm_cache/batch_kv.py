@@ -90,6 +90,9 @@ class BatchGrowingCache(Batch, Generic[Stored]):
         if not any(self.left_padding) and equal(self.ends):
             return attention_mask(length, self.ends[0], window_size, return_array)
         check_window(window_size)
+        if length == 1 and window_size is None and equal(self.ends) and min(self.offsets) >= 0:
+            mask = mx.arange(self.ends[0] + 1) >= column(self.left_padding)
+            return mask[:, None, None]
         queries = (column(self.ends) + mx.arange(length))[..., None]
         keys = mx.arange(max(self.ends) + length)
         # A padding query sees itself: a row of the softmax over nothing would not be a number.
