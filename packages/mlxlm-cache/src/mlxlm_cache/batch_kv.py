@@ -62,16 +62,18 @@ class BatchGrowingCache(Batch, Generic[Stored]):
         if batch != self.rows:
             raise ValueError(f"keys of {batch} sequences for a batch of {self.rows} rows")
         new_keys, new_values = self.pack(keys), self.pack(values)
-        end = max(self.ends) + count
+        ends = self.ends
+        end = max(ends) + count
         all_keys, all_values = self._room(new_keys, new_values, end)
-        if equal(self.ends):
+        if equal(ends):
+            self.ends = [end] * batch
             write(all_keys, end - count, end, new_keys)
             write(all_values, end - count, end, new_values)
         else:
-            slots = column(self.ends) + mx.arange(count)
+            self.ends = [e + count for e in ends]
+            slots = column(ends) + mx.arange(count)
             self.keys = all_keys = scattered(all_keys, slots, new_keys)
             self.values = all_values = scattered(all_values, slots, new_values)
-        self.ends = [e + count for e in self.ends]
         self.offsets = [o + count for o in self.offsets]
         return between(all_keys, 0, end), between(all_values, 0, end)
 

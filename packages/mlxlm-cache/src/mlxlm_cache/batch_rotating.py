@@ -97,32 +97,40 @@ class BatchRingCache(Batch, Generic[Stored]):
 
     def _after(self, count: int) -> tuple[int, list[int], list[int]]:
         """Return slots in use, following slots and oldest positions after a write in place."""
-        ends = [s + count for s in self._slots()]
-        used = min(self.capacity, max(self._used, *ends))
-        following = [e if e <= self.capacity else e - self._span for e in ends]
-        oldest = [
-            max(p, o + count - self._span) for p, o in zip(self._oldest, self.offsets, strict=True)
-        ]
+        if equal(self._following):
+            places = write_places(self._following[0], count, self.keep, self.capacity)
+            used = self.capacity if len(places) > 1 else max(self._used, places[0][1])
+            following = [places[-1][1]] * self.rows
+        else:
+            ends = [s + count for s in self._slots()]
+            used = min(self.capacity, max(self._used, *ends))
+            following = [e if e <= self.capacity else e - self._span for e in ends]
+        surplus = count - self._span
+        oldest = [max(p, o + surplus) for p, o in zip(self._oldest, self.offsets, strict=True)]
         return used, following, oldest
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
-        slots = self._slots()
         used, following, oldest = self._after(count)
         all_keys, all_values = self._room(keys, values, used)
-        if equal(slots):
+        if not equal(self._following):
+            places = column(self._slots()) + mx.arange(count)
+            places = mx.where(places < self.capacity, places, places - self._span)
+            self.keys = all_keys = scattered(all_keys, places, keys)
+            self.values = all_values = scattered(all_values, places, values)
+        elif following[0] - self._following[0] == count:
+            write(all_keys, following[0] - count, following[0], keys)
+            write(all_values, following[0] - count, following[0], values)
+        else:
             start = 0
-            for first, last in write_places(slots[0], count, self.keep, self.capacity):
+            for first, last in write_places(self._following[0], count, self.keep, self.capacity):
                 end = start + last - first
                 write(all_keys, first, last, between(keys, start, end))
                 write(all_values, first, last, between(values, start, end))
                 start = end
-        else:
-            places = column(slots) + mx.arange(count)
-            places = mx.where(places < self.capacity, places, places - self._span)
-            self.keys = all_keys = scattered(all_keys, places, keys)
-            self.values = all_values = scattered(all_values, places, values)
         self.offsets = [o + count for o in self.offsets]
         self._used, self._following, self._oldest = used, following, oldest
+        if used == length(all_keys):
+            return all_keys, all_values
         return between(all_keys, 0, used), between(all_values, 0, used)
 
     def _room(self, keys: Stored, values: Stored, end: int) -> tuple[Stored, Stored]:
@@ -205,14 +213,14 @@ class BatchRingCache(Batch, Generic[Stored]):
         end = self.offsets[0] + length
         if fits and end <= self.max_size and self._in_step():
             return attention_mask(length, self.offsets[0], window_size, return_array)
+        used, following, oldest = self._after(length)
+        after = [o + length for o in self.offsets]
+        if fits and length == 1 and self._all_seen(used, after, oldest, window_size):
+            return None
         queries = (column(self.offsets) + mx.arange(length))[..., None]
         if not fits:
             mask = self._rolling_mask(queries, length, window_size)
         else:
-            used, following, oldest = self._after(length)
-            after = [o + length for o in self.offsets]
-            if length == 1 and self._all_seen(used, after, oldest, window_size):
-                return None
             keys = slot_positions(
                 mx.arange(used),
                 column(after),
