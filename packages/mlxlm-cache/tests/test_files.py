@@ -21,7 +21,9 @@ from mlxlm_cache import (
     register_cache,
     save_prompt_cache,
     scaled_dot_product_attention,
+    tensorfile,
 )
+from mlxlm_cache.tensorfile import DIGEST
 
 GOLDENS = sorted((Path(__file__).parent / "data").rglob("*.safetensors"))
 
@@ -49,9 +51,10 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def edit(file: Path, key: str, value: str) -> None:
-    """Change one item of a file's metadata."""
+    """Change one item of a file's metadata, as a writer that knows no digest would."""
     loaded: Any = mx.load(str(file), return_metadata=True)
     arrays, facts = loaded
+    del facts[DIGEST]
     mx.save_safetensors(str(file), arrays, facts | {key: value})
 
 
@@ -191,6 +194,46 @@ def test_a_file_cut_off_anywhere_names_itself(file: Path) -> None:
     load_prompt_cache(file)
 
 
+def test_a_file_changed_anywhere_is_an_error(file: Path) -> None:
+    save_prompt_cache(file, stack(), tokens=range(11))
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 97):
+        changed = bytearray(whole)
+        changed[at] ^= 1
+        file.write_bytes(changed)
+        with pytest.raises(PromptFileError, match=r"prompt\.safetensors "):
+            load_prompt_cache(file)
+    file.write_bytes(whole + b"more")
+    with pytest.raises(PromptFileError, match="damaged"):
+        load_prompt_cache(file)
+
+
+def test_keys_and_values_are_read_when_they_are_used(file: Path) -> None:
+    cache = KVCache()
+    x = mx.zeros((1, 1, 4096, 64))
+    cache.update_and_fetch(x, x)
+    save_prompt_cache(file, [cache] * 4)
+    before = mx.get_active_memory()
+    again = load_prompt_cache(file)
+    assert mx.get_active_memory() - before < x.nbytes
+    file.unlink()  # what was opened stays readable
+    assert same(again[3].state, cache.state)
+    assert mx.get_active_memory() - before < 3 * x.nbytes
+
+
+def test_saving_copies_nothing(file: Path) -> None:
+    cache = KVCache()
+    x = mx.zeros((1, 4, 4000, 64))  # room for 4096: there are gaps between the heads
+    cache.update_and_fetch(x, x)
+    mx.eval(cache.state)
+    del x
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    save_prompt_cache(file, [cache])
+    assert mx.get_peak_memory() - before < cache.nbytes / 10
+    assert same(load_prompt_cache(file)[0].state, cache.state)
+
+
 def test_something_else_names_itself(file: Path) -> None:
     mx.save_safetensors(str(file), {"model.weight": mx.zeros(3)})
     with pytest.raises(PromptFileError, match=r"prompt\.safetensors is not a prompt-cache file"):
@@ -206,11 +249,10 @@ def test_a_failed_write_leaves_the_old_file(file: Path, monkeypatch: pytest.Monk
     save_prompt_cache(file, [KVCache()])
     before = file.read_bytes()
 
-    def full(name: str, *rest: Any) -> None:
-        Path(name).write_bytes(b"half")
+    def full(*_: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(mlxlm_cache.files.mx, "save_safetensors", full)  # type: ignore[attr-defined]
+    monkeypatch.setattr(tensorfile, "_digest", full)
     with pytest.raises(OSError, match="no space left"):
         save_prompt_cache(file, stack())
     assert file.read_bytes() == before

@@ -13,15 +13,18 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
         exec(block, names)
-    answer, again, half = names["answer"], names["again"], names["half"]
+    answer, again, reused = names["answer"], names["again"], names["reused"]
+    half = names["half"]
     single, batch, cache = names["single"], names["batch"], names["cache"]
     assert isinstance(answer, mx.array)
     assert isinstance(again, mx.array)
     assert mx.allclose(answer, again)
+    assert isinstance(reused, mx.array)
+    assert mx.allclose(answer, reused)
     assert isinstance(half, list)
     assert [type(c).__name__ for c in half] == ["HalfKVCache"] * 2
     assert half[0].keys.dtype == mx.float16

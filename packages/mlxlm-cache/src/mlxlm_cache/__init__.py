@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from mlxlm_cache.cache_list import CacheList
     from mlxlm_cache.chunked import ChunkedKVCache
     from mlxlm_cache.concatenate import ConcatenateKVCache
+    from mlxlm_cache.disk.tier import DiskPromptCache
     from mlxlm_cache.errors import (
         CacheError,
+        CacheMismatch,
         CacheNotBounded,
         CacheNotMergeable,
         CacheNotQuantizable,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from mlxlm_cache.quantized import QuantizedKVCache
     from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
     from mlxlm_cache.registry import cache_class, register_cache
+    from mlxlm_cache.reuse.lru import LRUPromptCache
+    from mlxlm_cache.reuse.trie import PromptTrie, PromptTrieResult
     from mlxlm_cache.rotating import RotatingKVCache
     from mlxlm_cache.rotating_quantized import RotatingQuantizedKVCache
     from mlxlm_cache.rows import (
@@ -64,6 +68,7 @@ __all__ = [
     "Cache",
     "CacheError",
     "CacheList",
+    "CacheMismatch",
     "CacheNotBounded",
     "CacheNotMergeable",
     "CacheNotQuantizable",
@@ -71,10 +76,14 @@ __all__ = [
     "Capabilities",
     "ChunkedKVCache",
     "ConcatenateKVCache",
+    "DiskPromptCache",
     "KVCache",
+    "LRUPromptCache",
     "Mask",
     "PromptFile",
     "PromptFileError",
+    "PromptTrie",
+    "PromptTrieResult",
     "QuantizedKVCache",
     "RotatingKVCache",
     "RotatingQuantizedKVCache",
@@ -119,8 +128,10 @@ __getattr__, __dir__ = attach(
         "cache_list": ["CacheList"],
         "chunked": ["ChunkedKVCache"],
         "concatenate": ["ConcatenateKVCache"],
+        "disk.tier": ["DiskPromptCache"],
         "errors": [
             "CacheError",
+            "CacheMismatch",
             "CacheNotBounded",
             "CacheNotMergeable",
             "CacheNotQuantizable",
@@ -141,6 +152,8 @@ __getattr__, __dir__ = attach(
         "quantized": ["QuantizedKVCache"],
         "quantized_attention": ["quantized_scaled_dot_product_attention"],
         "registry": ["cache_class", "register_cache"],
+        "reuse.lru": ["LRUPromptCache"],
+        "reuse.trie": ["PromptTrie", "PromptTrieResult"],
         "rotating": ["RotatingKVCache"],
         "rotating_quantized": ["RotatingQuantizedKVCache"],
         "rows": [

@@ -79,6 +79,9 @@ class ChunkedKVCache(GrowingCache[mx.array]):
     def size(self) -> int:
         return self.offset - self._first
 
+    def used(self) -> int:
+        return self.size()
+
     def is_trimmable(self) -> bool:
         """Tell whether nothing has been forgotten yet."""
         return self._first == 0

@@ -27,3 +27,7 @@ class UnknownCache(CacheError):
 
 class PromptFileError(CacheError):
     """A prompt-cache file that cannot be written or read; the message names it."""
+
+
+class CacheMismatch(CacheError):
+    """A cache that is not of the tokens it is said to be of."""

@@ -3,15 +3,12 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from secrets import token_hex
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
-import mlx.core as mx
-
+from mlxlm_cache import tensorfile
 from mlxlm_cache.base import Cache, leaves
 from mlxlm_cache.errors import PromptFileError, UnknownCache
 from mlxlm_cache.layout import Layer, flatten, unflatten
@@ -56,6 +53,21 @@ def save_prompt_cache(
     tokens that are not as many as the cache has seen.
     """
     path = Path(file_name)
+    draft_prompt_file(path, cache, metadata, tokens=tokens, model=model, revision=revision).write(
+        path
+    )
+
+
+def draft_prompt_file(
+    path: Path,
+    cache: Sequence[Cache],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    tokens: Sequence[int] | None = None,
+    model: str | None = None,
+    revision: str | None = None,
+) -> tensorfile.Draft:
+    """Return what `save_prompt_cache` writes; errors name `path`."""
     facts = _checked(path, metadata or {})
     if tokens is not None:
         _check_tokens(path, tokens, cache)
@@ -69,7 +81,7 @@ def save_prompt_cache(
     for leaf in leaves(cache):
         cache_name(type(leaf))
     layers = [Layer(cache_name(type(c)), c.state, c.meta_state) for c in cache]
-    _write(path, *flatten(layers, facts))
+    return tensorfile.draft(*flatten(layers, facts))
 
 
 @overload
@@ -95,13 +107,13 @@ def load_prompt_cache(
 def read_prompt_file(file_name: str | os.PathLike[str]) -> PromptFile:
     """Read all that a file says. The model may be named by mlx-lm's key, "model".
 
-    Raises FileNotFoundError; PromptFileError for a file that is cut off, damaged or
-    something else; UnknownCache for a class that is not registered here.
+    Keys and values are read when they are first used. Raises FileNotFoundError;
+    PromptFileError for a file that is cut off, damaged, changed or something else;
+    UnknownCache for a class that is not registered here.
     """
     path = Path(file_name)
-    _check_length(path)
     try:
-        layers, facts = _read(path)
+        layers, facts = unflatten(*tensorfile.read(path))
         own = {k.removeprefix(_OWN): v for k, v in facts.items() if k.startswith(_OWN)}
         metadata = {k: v for k, v in facts.items() if not k.startswith(_OWN)}
         tokens = [int(t) for t in own["tokens"].split(",") if t] if "tokens" in own else None
@@ -111,9 +123,10 @@ def read_prompt_file(file_name: str | os.PathLike[str]) -> PromptFile:
             cls.from_state(layer.state, layer.meta_state)
             for cls, layer in zip(classes, layers, strict=True)
         ]
-        mx.eval([c.state for c in cache])
     except UnknownCache as error:
         raise UnknownCache(f"{path}: {error}") from error
+    except PromptFileError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise PromptFileError(f"{path} is not a prompt-cache file: {error}") from error
     if tokens is not None:
@@ -129,12 +142,6 @@ def read_prompt_file(file_name: str | os.PathLike[str]) -> PromptFile:
         kv_bits=bits,
         kv_group_size=group_size,
     )
-
-
-def _read(path: Path) -> tuple[list[Layer], dict[str, str]]:
-    loaded: Any = mx.load(str(path), format="safetensors", return_metadata=True)
-    arrays, facts = loaded
-    return unflatten(arrays, facts)
 
 
 def _settings(cache: Sequence[Cache]) -> tuple[int | None, int | None]:
@@ -165,33 +172,3 @@ def _check_tokens(path: Path, tokens: Sequence[int], cache: Sequence[Cache]) -> 
     seen = max((c.tokens_seen for c in cache), default=0)
     if len(tokens) != seen:
         raise PromptFileError(f"{path}: {len(tokens)} tokens, but the cache has seen {seen}")
-
-
-def _check_length(path: Path) -> None:
-    """Compare the size with what the header of a safetensors file announces."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if length > size - 8:
-            raise PromptFileError(f"{path} is cut off or not a safetensors file")
-        try:
-            header: dict[str, Any] = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            end = max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise PromptFileError(f"{path} is not a safetensors file") from error
-    if 8 + length + end > size:
-        raise PromptFileError(f"{path} is cut off: {size} bytes of {8 + length + end}")
-
-
-def _write(path: Path, arrays: dict[str, mx.array], facts: dict[str, str]) -> None:
-    """Write to a temporary name beside the file, then rename."""
-    temporary = path.with_name(f".{path.name}.{token_hex(4)}.safetensors")
-    try:
-        mx.save_safetensors(str(temporary), arrays, facts)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import rounded_up
-from mlxlm_cache.parts import Stored, allocated, as_stored, between, grown, length, write
+from mlxlm_cache.parts import Stored, allocated, as_stored, between, length
 from mlxlm_cache.registry import register_cache
+from mlxlm_cache.sharing import SharingCache
 
 if TYPE_CHECKING:
     from mlxlm_cache.batch_kv import BatchKVCache
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 State = tuple[mx.array, mx.array] | tuple[None, None]
 
 
-class GrowingCache(Cache, Generic[Stored]):
+class GrowingCache(SharingCache[Stored], Generic[Stored]):
     """Keys and values of every token; new ones are written in place."""
 
     def __init__(self) -> None:
@@ -32,15 +32,8 @@ class GrowingCache(Cache, Generic[Stored]):
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Stored, Stored]:
         new_keys, new_values = self.pack(keys), self.pack(values)
-        start = self.offset
-        end = start + keys.shape[2]
-        all_keys, all_values = self.keys, self.values
-        if all_keys is None or all_values is None or end > length(all_keys):
-            capacity = rounded_up(end)
-            self.keys = all_keys = grown(all_keys, new_keys, start, capacity)
-            self.values = all_values = grown(all_values, new_values, start, capacity)
-        write(all_keys, start, end, new_keys)
-        write(all_values, start, end, new_values)
+        end = self.offset + length(new_keys)
+        all_keys, all_values = self.put(new_keys, new_values, self.offset, used=self.offset)
         self.offset = end
         return between(all_keys, 0, end), between(all_values, 0, end)
 
@@ -56,6 +49,9 @@ class GrowingCache(Cache, Generic[Stored]):
         self.offset = length(self.keys)
 
     def size(self) -> int:
+        return self.offset
+
+    def used(self) -> int:
         return self.offset
 
     @property

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
 from mlxlm_cache.kv import State
 from mlxlm_cache.masks import Mask, attention_mask, check_window
@@ -20,13 +19,12 @@ from mlxlm_cache.parts import (
     as_stored,
     between,
     each,
-    grown,
     joined,
     length,
-    write,
 )
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.ring import in_order, slot_positions, window_mask, write_places
+from mlxlm_cache.sharing import SharingCache
 
 if TYPE_CHECKING:
     from mlxlm_cache.batch_rotating import BatchRotatingKVCache
@@ -41,7 +39,7 @@ class Layout(NamedTuple):
     oldest: int
 
 
-class RotatingCache(Cache, Generic[Stored]):
+class RotatingCache(SharingCache[Stored], Generic[Stored]):
     """The first `keep` tokens and the latest ones, `max_size` in all.
 
     The token at position p sees the first `keep` positions and the latest
@@ -81,27 +79,31 @@ class RotatingCache(Cache, Generic[Stored]):
         """Tell whether tokens can be written in place, over none that they may see."""
         return count <= self.slack + 1 or self.offset + count <= self.capacity
 
-    def _after(self, count: int) -> Layout:
+    def _after(self, count: int, places: list[tuple[int, int]]) -> Layout:
         """Return the layout after `count` tokens are written in place."""
-        *_, last = places = self._places(count)
-        used = self.capacity if len(places) > 1 else max(self._at.used, last[1])
+        following = places[-1][1]
+        used = self.capacity if len(places) > 1 else max(self._at.used, following)
         oldest = max(self._at.oldest, self.offset + count - (self.capacity - self.keep))
-        return Layout(used, last[1], oldest)
+        return Layout(used, following, oldest)
 
     def _places(self, count: int) -> list[tuple[int, int]]:
         return write_places(self._at.following, count, self.keep, self.capacity)
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
-        after = self._after(count)
-        all_keys, all_values = self._room(keys, values, after.used)
-        start = 0
-        for first, last in self._places(count):
+        places = self._places(count)
+        after = self._after(count, places)
+        used, start = self._at.used, 0
+        for first, last in places:
             end = start + last - first
-            write(all_keys, first, last, between(keys, start, end))
-            write(all_values, first, last, between(values, start, end))
-            start = end
+            part = (keys, values)
+            if len(places) > 1:
+                part = between(keys, start, end), between(values, start, end)
+            all_keys, all_values = self.put(*part, first, used=used, most=self.capacity)
+            used, start = max(used, last), end
         self.offset += count
         self._at = after
+        if after.used == length(all_keys):
+            return all_keys, all_values
         return between(all_keys, 0, after.used), between(all_values, 0, after.used)
 
     def _roll(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
@@ -112,15 +114,6 @@ class RotatingCache(Cache, Generic[Stored]):
         self.offset += count
         self._hold(keys, values)
         return keys, values
-
-    def _room(self, keys: Stored, values: Stored, end: int) -> tuple[Stored, Stored]:
-        """Return buffers with `end` slots at least, growing by blocks up to the bound."""
-        all_keys, all_values = self.keys, self.values
-        if all_keys is None or all_values is None or end > length(all_keys):
-            capacity, used = min(rounded_up(end), self.capacity), self._at.used
-            self.keys = all_keys = grown(all_keys, keys, used, capacity)
-            self.values = all_values = grown(all_values, values, used, capacity)
-        return all_keys, all_values
 
     def _in_order(self, stored: Stored) -> list[Stored]:
         """Return pieces with the tokens held, oldest first."""
@@ -160,7 +153,7 @@ class RotatingCache(Cache, Generic[Stored]):
                 return None
         queries = mx.arange(self.offset, end)
         if self._fits(length):
-            keys = self._positions(end, self._after(length))
+            keys = self._positions(end, self._after(length, self._places(length)))
         else:
             keys = mx.concatenate([self._positions_in_order(), queries])
         window = self.max_size - self.keep
@@ -226,6 +219,9 @@ class RotatingCache(Cache, Generic[Stored]):
         if not self._dropped:
             return self.offset
         return self.keep + self.offset - self._at.oldest
+
+    def used(self) -> int:
+        return self._at.used
 
     @property
     def nbytes(self) -> int:

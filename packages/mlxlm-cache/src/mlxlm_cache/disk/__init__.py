@@ -1,0 +1,1 @@
+"""A disk tier for prompt caches."""

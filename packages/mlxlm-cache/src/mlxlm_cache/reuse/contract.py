@@ -1,0 +1,75 @@
+"""What a stack of caches has to be, to be stored under a key and served for another.
+
+R17: a state that does not match its key is never stored and never served.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from mlxlm_cache.base import Cache, holds_keys, leaves
+from mlxlm_cache.batch import Batch
+from mlxlm_cache.errors import CacheMismatch
+from mlxlm_cache.prompt import trim_prompt_cache
+
+
+def check_holds(cache: Sequence[Cache], length: int) -> None:
+    """Raise CacheMismatch unless every layer in use has seen `length` tokens of one sequence.
+
+    Recurrent layers that do not count their tokens are believed, if another one counts.
+    """
+    layers = leaves(cache)
+    batch = next((c for c in layers if isinstance(c, Batch) or getattr(c, "rows", 1) != 1), None)
+    if batch is not None:
+        raise CacheMismatch(
+            f"{type(batch).__name__} holds a batch: extract the sequence that is to be stored"
+        )
+    used = [c for c in layers if not c.empty()]
+    if not used:
+        raise CacheMismatch(f"the key has {length} tokens, but the cache has seen none")
+    for c in used:
+        if (holds_keys(c) or c.offset) and c.offset != length:
+            raise CacheMismatch(
+                f"the key has {length} tokens, but {type(c).__name__} has seen {c.offset}: "
+                f"store a cache under exactly the tokens that it has seen"
+            )
+
+
+def can_go_back(cache: Sequence[Cache], n: int) -> bool:
+    """Tell whether every layer in use can take its latest `n` tokens back now."""
+    return n == 0 or all(c.empty() or c.can_trim(n) for c in cache)
+
+
+def cut(cache: Sequence[Cache], surplus: int, length: int) -> None:
+    """Take `surplus` tokens back; raise CacheError unless `length` are left in every layer."""
+    if surplus:
+        trim_prompt_cache(cache, surplus)
+        check_holds(cache, length)
+
+
+def copied(cache: Sequence[Cache]) -> list[Cache]:
+    return [c.copy() for c in cache]
+
+
+def arrays(caches: Iterable[Any]) -> dict[int, mx.array]:
+    """Return all arrays of some caches by identity: what copies share is there once."""
+    return {id(array): array for array in _arrays(list(caches))}
+
+
+def nbytes(caches: Iterable[Any]) -> int:
+    """Return the bytes of all arrays, spare room included, shared ones counted once."""
+    return sum(array.nbytes for array in arrays(caches).values())
+
+
+def _arrays(value: Any) -> Iterator[mx.array]:
+    if isinstance(value, mx.array):
+        yield value
+    elif isinstance(value, Cache) or is_dataclass(value):
+        yield from _arrays(list(vars(value).values()))
+    elif isinstance(value, dict):
+        yield from _arrays(list(value.values()))
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for item in value:
+            yield from _arrays(item)
