@@ -115,16 +115,10 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
     sync(session, "types", "test", "api")
-    for package in PACKAGES:
-        session.run("mypy", str(folder(package) / "src"))
-    session.run(
-        "mypy",
-        "noxfile.py",
-        "tools/release",
-        "tools/api",
-        "tools/footprint.py",
-        "tools/interpreters.py",
-    )
+    code = [str(folder(package) / "src") for package in PACKAGES]
+    tools = ["tools/release", "tools/api"]
+    tools += ["tools/footprint.py", "tools/alone.py", "tools/interpreters.py"]
+    session.run("mypy", "noxfile.py", *tools, *code)
 
 
 @nox.session(python=PYTHONS[0], tags=["ci", "fast"])
@@ -240,6 +234,8 @@ def docs(session: nox.Session) -> None:
     """Run every snippet of the guides, and build the site without the network."""
     install(session, *PACKAGES, groups=("--group", "test", "--group", "docs"))
     pytest(session, ROOT / "docs" / "test_snippets.py")
+    # Its theme would otherwise advertise its successor at every build.
+    session.env["NO_MKDOCS_2_WARNING"] = "1"
     session.run("mkdocs", "build", "--strict", "--quiet", "--site-dir", "dist/site")
 
 

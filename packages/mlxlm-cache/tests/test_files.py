@@ -54,6 +54,7 @@ def edit(file: Path, key: str, value: str) -> None:
     """Change one item of a file's metadata, as a writer that knows no digest would."""
     loaded: Any = mx.load(str(file), return_metadata=True)
     arrays, facts = loaded
+    mx.eval(arrays)  # the file they are read from is about to be replaced
     del facts[DIGEST]
     mx.save_safetensors(str(file), arrays, facts | {key: value})
 

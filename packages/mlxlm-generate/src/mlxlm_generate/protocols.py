@@ -15,9 +15,10 @@ ProgressCallback = Callable[[int, int], None]
 """Prompt tokens processed so far, and in all."""
 
 
-@runtime_checkable
 class Model(Protocol):
     """Token ids (B, L), uint32, to logits (B, L, V).
+
+    For type checkers alone: `isinstance` does not see what an `nn.Module` holds.
 
     Reads and extends `cache`, a list with one entry for each layer. It may have
     `make_cache()`; it may take `input_embeddings`, (B, L, D), in place of looking the
