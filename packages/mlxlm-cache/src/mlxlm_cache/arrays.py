@@ -200,7 +200,7 @@ class ArraysCache(Cache):
         """Announce padding in the chunks to come: see `Batch.prepare`."""
         if left_padding is not None:
             more = indices(left_padding)
-            if not self.empty():
+            if any(more) and not self.empty():
                 raise ValueError("left_padding comes before the first token, and there are some")
             offsets = self.offsets if len(self.offsets) == len(more) else [0] * len(more)
             self.offsets = [o - m for o, m in zip(offsets, more, strict=True)]

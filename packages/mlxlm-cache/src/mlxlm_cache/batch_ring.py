@@ -265,7 +265,7 @@ class BatchRing(Batch, Generic[Stored]):
     ) -> None:
         if left_padding is not None:
             more = per_row(left_padding, self.rows, "left_padding")
-            if self.keys is not None:
+            if any(more) and self.keys is not None:
                 raise ValueError("left_padding comes before the first token, and there are some")
             self.offsets = [o - m for o, m in zip(self.offsets, more, strict=True)]
         if right_padding is not None and any(per_row(right_padding, self.rows, "right_padding")):
