@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from mlxlm_cache.attention import scaled_dot_product_attention
     from mlxlm_cache.base import Cache, Capabilities
     from mlxlm_cache.concatenate import ConcatenateKVCache
+    from mlxlm_cache.cpu_attention import vectorized_attention
+    from mlxlm_cache.cpu_exp import fast_exp, fast_exp_pays
     from mlxlm_cache.errors import (
         CacheError,
         CacheNotBounded,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from mlxlm_cache.quantized import QuantizedKVCache
     from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
+    from mlxlm_cache.query_blocks import attend_in_blocks
     from mlxlm_cache.registry import cache_class, register_cache
     from mlxlm_cache.rotating import RotatingKVCache
 
@@ -50,10 +53,14 @@ __all__ = [
     "QuantizedKVCache",
     "RotatingKVCache",
     "UnknownCache",
+    "attend_in_blocks",
     "cache_class",
     "can_trim_prompt_cache",
+    "vectorized_attention",
     "create_attention_mask",
     "create_causal_mask",
+    "fast_exp",
+    "fast_exp_pays",
     "load_prompt_cache",
     "make_prompt_cache",
     "quantize_prompt_cache",
@@ -71,6 +78,7 @@ __getattr__, __dir__ = attach(
         "attention": ["scaled_dot_product_attention"],
         "base": ["Cache", "Capabilities"],
         "concatenate": ["ConcatenateKVCache"],
+        "cpu_attention": ["vectorized_attention"],
         "errors": [
             "CacheError",
             "CacheNotBounded",
@@ -79,6 +87,7 @@ __getattr__, __dir__ = attach(
             "PromptFileError",
             "UnknownCache",
         ],
+        "cpu_exp": ["fast_exp", "fast_exp_pays"],
         "files": ["PromptFile", "load_prompt_cache", "read_prompt_file", "save_prompt_cache"],
         "kv": ["KVCache"],
         "masks": ["Mask", "create_attention_mask", "create_causal_mask"],
@@ -90,6 +99,7 @@ __getattr__, __dir__ = attach(
         ],
         "quantized": ["QuantizedKVCache"],
         "quantized_attention": ["quantized_scaled_dot_product_attention"],
+        "query_blocks": ["attend_in_blocks"],
         "registry": ["cache_class", "register_cache"],
         "rotating": ["RotatingKVCache"],
     },
