@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mlxlm_cache.cache_list import CacheList
     from mlxlm_cache.chunked import ChunkedKVCache
     from mlxlm_cache.concatenate import ConcatenateKVCache
+    from mlxlm_cache.cpu_attention import vectorized_attention
+    from mlxlm_cache.cpu_exp import fast_exp, fast_exp_pays
     from mlxlm_cache.disk.tier import DiskPromptCache
     from mlxlm_cache.errors import (
         CacheError,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     )
     from mlxlm_cache.quantized import QuantizedKVCache
     from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
+    from mlxlm_cache.query_blocks import attend_in_blocks
     from mlxlm_cache.registry import cache_class, register_cache
     from mlxlm_cache.reuse.lru import LRUPromptCache
     from mlxlm_cache.reuse.trie import PromptTrie, PromptTrieResult
@@ -89,6 +92,7 @@ __all__ = [
     "RotatingQuantizedKVCache",
     "TokenBuffer",
     "UnknownCache",
+    "attend_in_blocks",
     "cache_class",
     "can_merge_prompt_cache",
     "can_trim_prompt_cache",
@@ -98,6 +102,8 @@ __all__ = [
     "create_causal_mask",
     "extend_prompt_cache",
     "extract_prompt_cache",
+    "fast_exp",
+    "fast_exp_pays",
     "filter_prompt_cache",
     "finalize_prompt_cache",
     "load_prompt_cache",
@@ -112,6 +118,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "trim_prompt_cache",
     "trim_prompt_rows",
+    "vectorized_attention",
 ]
 
 __getattr__, __dir__ = attach(
@@ -129,6 +136,7 @@ __getattr__, __dir__ = attach(
         "chunked": ["ChunkedKVCache"],
         "concatenate": ["ConcatenateKVCache"],
         "disk.tier": ["DiskPromptCache"],
+        "cpu_attention": ["vectorized_attention"],
         "errors": [
             "CacheError",
             "CacheMismatch",
@@ -139,6 +147,7 @@ __getattr__, __dir__ = attach(
             "PromptFileError",
             "UnknownCache",
         ],
+        "cpu_exp": ["fast_exp", "fast_exp_pays"],
         "files": ["PromptFile", "load_prompt_cache", "read_prompt_file", "save_prompt_cache"],
         "kv": ["KVCache"],
         "masks": ["Mask", "create_attention_mask", "create_causal_mask"],
@@ -151,6 +160,7 @@ __getattr__, __dir__ = attach(
         ],
         "quantized": ["QuantizedKVCache"],
         "quantized_attention": ["quantized_scaled_dot_product_attention"],
+        "query_blocks": ["attend_in_blocks"],
         "registry": ["cache_class", "register_cache"],
         "reuse.lru": ["LRUPromptCache"],
         "reuse.trie": ["PromptTrie", "PromptTrieResult"],

@@ -5,6 +5,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxlm_cache.base import Packed
+from mlxlm_cache.float_attention import float_attention
 from mlxlm_cache.masks import Mask
 from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
 
@@ -26,12 +27,8 @@ def scaled_dot_product_attention(
     additive. `sinks`, (n_heads,), are logits that take part in each row's softmax and
     have no value.
     """
-    if sinks is not None:
-        sinks = sinks.astype(queries.dtype)
     if isinstance(keys, mx.array) and isinstance(values, mx.array):
-        return mx.fast.scaled_dot_product_attention(
-            queries, keys, values, scale=scale, mask=mask, sinks=sinks
-        )
+        return float_attention()(queries, keys, values, mask, sinks, scale=scale)
     if isinstance(keys, mx.array) or isinstance(values, mx.array):
         raise TypeError("keys and values must both be arrays or both be packed")
     if not (hasattr(cache, "group_size") and hasattr(cache, "bits")):
