@@ -13,7 +13,7 @@ KINDS: dict[str, Callable[[], Cache]] = {
     "KVCache": KVCache,
     "ConcatenateKVCache": ConcatenateKVCache,
     "QuantizedKVCache": lambda: QuantizedKVCache(group_size=32, bits=8),
-    "RotatingKVCache": lambda: RotatingKVCache(max_size=2000, keep=4),
+    "RotatingKVCache": lambda: RotatingKVCache(max_size=4000, keep=4),
 }
 # Positive: an update of that many tokens; negative: a trim.
 ACTS = st.lists(st.sampled_from([1, 1, 1, 2, 7, 255, 300, -1, -3, -200]), max_size=12)

@@ -7,7 +7,9 @@ import mlxlm_cache
 import numpy as np
 import pytest
 from mlxlm_cache import (
+    ArraysCache,
     Cache,
+    CacheList,
     ConcatenateKVCache,
     KVCache,
     PromptFileError,
@@ -18,6 +20,7 @@ from mlxlm_cache import (
     read_prompt_file,
     register_cache,
     save_prompt_cache,
+    scaled_dot_product_attention,
 )
 
 GOLDENS = sorted((Path(__file__).parent / "data").rglob("*.safetensors"))
@@ -227,34 +230,82 @@ def test_the_model_may_be_named_by_mlx_lms_key(file: Path) -> None:
     assert read_prompt_file(file).metadata["model"] == "theirs"
 
 
-def pattern(layer: int, start: int, length: int) -> mx.array:
+def pattern(layer: int, start: int, length: int, rows: int) -> mx.array:
     """Return what tools/goldens/prompt_cache_files.py feeds."""
-    position = mx.arange(start, start + length)[:, None]
-    x = ((position * 7 + mx.arange(32)[None] * 5 + layer) % 32) / 32
-    return x[None, None].astype(mx.float16)
+    position = mx.arange(start, start + length)[None, None, :, None]
+    row = mx.arange(rows)[:, None, None, None]
+    return (((position * 7 + mx.arange(32) * 5 + row * 3 + layer) % 32) / 32).astype(mx.float16)
+
+
+def feed(cache: Cache, layer: int, start: int, length: int, rows: int) -> list[mx.array]:
+    """Feed tokens; return what they see, or the state that they leave."""
+    if isinstance(cache, CacheList):
+        return [seen for one in cache for seen in feed(one, layer, start, length, rows)]
+    x = pattern(layer, start, length, rows)
+    if isinstance(cache, ArraysCache):
+        new = x.sum(2)
+        cache[0] = new if cache[0] is None else cache[0] * 0.5 + new
+        cache.advance(length)
+        return [cache[0]]
+    mask = cache.make_mask(length)
+    fetched = cache.update_and_fetch(x, -x)
+    return [scaled_dot_product_attention(x, *fetched, cache, 1.0, mask)]
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_files_of_mlx_lm_go_on_like_our_caches(golden: Path) -> None:
     caches, case = load_prompt_cache(golden, return_metadata=True)
+    arguments = json.loads(case["arguments"])
+    rows = len(arguments.get("left_padding", [0]))
     assert len(caches) == 2
     for layer, cache in enumerate(caches):
-        expected: Cache = getattr(mlxlm_cache, case["class"])(**json.loads(case["arguments"]))
+        expected: Cache
+        if case["class"] == "CacheList":
+            expected = CacheList(KVCache(), ArraysCache(2))
+        else:
+            expected = getattr(mlxlm_cache, case["class"])(**arguments)
+        start = 0
         for length in json.loads(case["steps"]):
-            x = pattern(layer, expected.offset, length)
-            expected.update_and_fetch(x, -x)
-        assert (type(cache), cache.offset) == (type(expected), expected.offset)
-        for _ in range(12):
-            x = pattern(layer, cache.offset, 1)
-            ours, theirs = (
-                mlxlm_cache.scaled_dot_product_attention(
-                    x, *c.update_and_fetch(x, -x), c, 1.0, None
-                )
-                for c in (expected, cache)
+            feed(expected, layer, start, length, rows)
+            start += length
+        assert type(cache) is type(expected)
+        if not isinstance(cache, ArraysCache):  # of which mlx-lm does not count the tokens
+            assert cache.tokens_seen == expected.tokens_seen
+        for step in range(start, start + 12):
+            pairs = zip(
+                feed(expected, layer, step, 1, rows), feed(cache, layer, step, 1, rows), strict=True
             )
-            np.testing.assert_allclose(theirs, ours, atol=1e-3)
+            for ours, theirs in pairs:
+                np.testing.assert_allclose(theirs, ours, atol=1e-3)
+
+
+def test_recurrent_layers_count_their_tokens_through_a_file(file: Path) -> None:
+    recurrent = ArraysCache(1)
+    recurrent[0] = mx.zeros((1, 4))
+    recurrent.advance(3)
+    both = CacheList(recurrent.copy(), CacheList(recurrent.copy()))
+    save_prompt_cache(file, [recurrent, both], {"user": "me"}, tokens=[1, 2, 3])
+    said = read_prompt_file(file)
+    assert [c.tokens_seen for c in said.cache] == [3, 3]
+    assert said.metadata == {"user": "me"}
+    assert said.tokens == [1, 2, 3]
+
+
+def test_R16_an_unregistered_class_inside_a_list_is_an_error_at_save(file: Path) -> None:
+    class Mine(KVCache):
+        pass
+
+    with pytest.raises(UnknownCache, match="Mine is not registered"):
+        save_prompt_cache(file, [CacheList(KVCache(), Mine())])
+    assert not file.exists()
+
+
+def test_R15_a_file_states_the_kv_settings_inside_a_list(file: Path) -> None:
+    save_prompt_cache(file, [CacheList(ArraysCache(1), QuantizedKVCache(group_size=32, bits=4))])
+    said = read_prompt_file(file)
+    assert (said.kv_bits, said.kv_group_size) == (4, 32)
 
 
 def test_the_goldens_are_there() -> None:
     assert {p.parent.name for p in GOLDENS} == {"mlx-lm-0.31.3", "mlx-lm-0.32.2"}
-    assert len(GOLDENS) == 14
+    assert len(GOLDENS) == 22

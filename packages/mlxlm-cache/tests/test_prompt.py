@@ -5,15 +5,20 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_cache import (
+    ArraysCache,
     Cache,
+    CacheList,
     CacheNotBounded,
     CacheNotQuantizable,
     CacheNotTrimmable,
+    ChunkedKVCache,
     ConcatenateKVCache,
     KVCache,
     QuantizedKVCache,
     RotatingKVCache,
+    RotatingQuantizedKVCache,
     can_trim_prompt_cache,
+    checkpoint_prompt_cache,
     make_prompt_cache,
     quantize_prompt_cache,
     trim_prompt_cache,
@@ -31,6 +36,24 @@ class Recurrent(Cache):
 
     @classmethod
     def from_state(cls, state: Any, meta_state: tuple[str, ...] = ()) -> "Recurrent":
+        return cls()
+
+
+class Endless(Cache):
+    """A layer that keeps keys for good and can do nothing else."""
+
+    state: Any = None
+    nbytes = 0
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        self.offset += keys.shape[2]
+        return keys, values
+
+    def size(self) -> int:
+        return self.offset
+
+    @classmethod
+    def from_state(cls, state: Any, meta_state: tuple[str, ...] = ()) -> "Endless":
         return cls()
 
 
@@ -77,9 +100,24 @@ def test_R09_max_kv_size_bounds_the_layers_of_a_model_with_make_cache() -> None:
 
 
 def test_R09_a_layer_that_cannot_be_bounded_is_named() -> None:
-    made = [KVCache(), QuantizedKVCache(), QuantizedKVCache()]
-    with pytest.raises(CacheNotBounded, match=r"=64 .* QuantizedKVCache \(layers 1, 2\)"):
+    made = [KVCache(), Endless(), CacheList(KVCache(), Endless())]
+    with pytest.raises(CacheNotBounded, match=r"=64 .* Endless \(layer 1\); CacheList \(layer 2\)"):
         make_prompt_cache(model(*made), max_kv_size=64)
+
+
+def test_R09_the_caches_inside_a_list_are_bounded_too() -> None:
+    (made,) = make_prompt_cache(model(CacheList(KVCache(), ArraysCache(1))), max_kv_size=64)
+    assert isinstance(made, CacheList)
+    assert [type(c) for c in made] == [RotatingKVCache, ArraysCache]
+
+
+def test_R09_quantized_and_chunked_layers_are_bounded() -> None:
+    made = make_prompt_cache(model(QuantizedKVCache(bits=4), ChunkedKVCache(32)), max_kv_size=64)
+    feed(made, 200)
+    assert isinstance(made[0], RotatingQuantizedKVCache)
+    assert (made[0].bits, made[0].keep, made[0].size()) == (4, 4, 64)
+    with pytest.raises(CacheNotBounded, match="chunks of 128 tokens do not fit in 64"):
+        make_prompt_cache(model(ChunkedKVCache(128)), max_kv_size=64)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4])
@@ -150,11 +188,62 @@ def test_R14_the_default_start_is_5000() -> None:
 
 
 def test_R10_a_stack_with_a_layer_that_cannot_be_quantized_is_refused_at_once() -> None:
-    caches: list[Cache] = [KVCache(), RotatingKVCache(8), KVCache()]
+    caches: list[Cache] = [KVCache(), Endless(), CacheList(KVCache(), Endless())]
     before = list(caches)
-    with pytest.raises(CacheNotQuantizable, match=r"to 8 bits .* RotatingKVCache \(layer 1\)"):
+    match = r"to 8 bits .* Endless \(layer 1\); CacheList \(layer 2\)"
+    with pytest.raises(CacheNotQuantizable, match=match):
         quantize_prompt_cache(caches, bits=8)
     assert caches == before
+
+
+@pytest.mark.parametrize("keep", [0, 4])
+def test_R10_rotating_layers_are_quantized_and_stay_bounded(keep: int) -> None:
+    caches: list[Cache] = [RotatingKVCache(8, keep=keep), CacheList(KVCache(), ArraysCache(1))]
+    feed(caches[:1], 20)
+    assert isinstance(caches[1], CacheList)
+    feed([caches[1][0]], 20)
+    assert quantize_prompt_cache(caches, bits=8, start=10)
+    window, both = caches
+    assert isinstance(window, RotatingQuantizedKVCache)
+    assert (window.offset, window.size(), window.keep) == (20, 8, keep)
+    assert isinstance(both, CacheList)
+    assert [type(c) for c in both] == [QuantizedKVCache, ArraysCache]
+    assert not quantize_prompt_cache(caches, bits=8, start=10)
+    feed(caches[:1], 1)
+    assert window.size() == 8
+
+
+def test_R23_a_checkpoint_lets_every_kind_of_layer_go_back() -> None:
+    caches: list[Cache] = [KVCache(), RotatingKVCache(8, keep=1), ChunkedKVCache(4), ArraysCache(1)]
+
+    def step(n: int) -> None:
+        feed(caches[:3], n)
+        recurrent = caches[3]
+        assert isinstance(recurrent, ArraysCache)
+        for _ in range(n):
+            state = recurrent[0]
+            recurrent[0] = mx.ones((1, 1)) if state is None else 2 * state
+            recurrent.advance(1)
+
+    step(20)
+    with pytest.raises(CacheNotTrimmable):
+        trim_prompt_cache(caches, 1)
+    checkpoint_prompt_cache(caches, 3)
+    step(4)
+    assert [c.capabilities.trim for c in caches] == [24, 3, 24, 3]
+    assert trim_prompt_cache(caches, 3) == 3
+    assert [c.tokens_seen for c in caches] == [21] * 4
+    assert caches[3][0].item() == 2.0**20  # type: ignore[index]
+    with pytest.raises(CacheNotTrimmable, match=r"RotatingKVCache \(layer 1\); .*ArraysCache"):
+        trim_prompt_cache(caches, 3)
+    assert [c.tokens_seen for c in caches] == [21] * 4
+
+
+def test_R23_a_checkpoint_of_a_layer_that_cannot_go_back_is_refused() -> None:
+    caches: list[Cache] = [RotatingKVCache(8), Endless()]
+    with pytest.raises(CacheNotTrimmable, match=r"never be taken back from Endless \(layer 1\)"):
+        checkpoint_prompt_cache(caches, 3)
+    assert caches[0].slack == 0  # type: ignore[attr-defined]
 
 
 def test_a_head_dimension_that_does_not_divide_leaves_every_layer_as_it_was() -> None:

@@ -1,6 +1,9 @@
 """What every cache answers to."""
 
+import copy
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -102,13 +105,61 @@ class Cache(ABC):
         raise CacheNotTrimmable(f"{type(self).__name__} cannot take tokens back")
 
     @property
+    def trimmable_tokens(self) -> int:
+        """How many of the latest tokens can be taken back now."""
+        return self.tokens_seen if self.is_trimmable() else 0
+
+    def can_trim(self, n: int) -> bool:
+        """Tell whether the latest `n` tokens can be taken back now."""
+        return n <= self.trimmable_tokens
+
+    @property
+    def tokens_seen(self) -> int:
+        """`offset` as a number: in a batch, that of its longest sequence."""
+        return self.offset
+
+    def leaves(self) -> list["Cache"]:
+        """Return the caches that hold something: this one, or what it is made of."""
+        return [self]
+
+    def copy(self) -> Self:
+        """Return an independent cache of the same tokens.
+
+        The two share memory until one of them writes.
+        """
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            vars(made)[name] = _independent(value)
+        return made
+
+    @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            trim=self.offset if self.is_trimmable() else 0,
+            trim=self.trimmable_tokens,
             quantize=hasattr(self, "to_quantized"),
             merge=hasattr(self, "merge"),
             checkpoint=hasattr(self, "checkpoint"),
         )
+
+
+def _independent(value: Any) -> Any:
+    """Copy containers and array objects, not the data: writing to an array replaces it."""
+    match value:
+        case mx.array():
+            return copy.copy(value)
+        case Cache():
+            return value.copy()
+        case tuple() | list() | deque():
+            make: Any = getattr(value, "_make", type(value))  # a named tuple has _make
+            return make(map(_independent, value))
+        case dict():
+            return {key: _independent(item) for key, item in value.items()}
+    return value
+
+
+def leaves(caches: Iterable[Cache]) -> list[Cache]:
+    """Return the caches that hold something, those inside others among them."""
+    return [leaf for cache in caches for leaf in cache.leaves()]
 
 
 def holds_keys(cache: Cache) -> bool:

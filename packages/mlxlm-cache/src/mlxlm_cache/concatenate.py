@@ -1,15 +1,17 @@
 """The simplest cache: one concatenation a step. For reference and short sequences."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.blocks import allocated
 from mlxlm_cache.kv import KVCache, State
+from mlxlm_cache.parts import allocated
 from mlxlm_cache.registry import register_cache
 
 if TYPE_CHECKING:
+    from mlxlm_cache.batch_kv import BatchKVCache
     from mlxlm_cache.quantized import QuantizedKVCache
     from mlxlm_cache.rotating import RotatingKVCache
 
@@ -67,6 +69,12 @@ class ConcatenateKVCache(Cache):
         else:
             self.state = self.keys[:, :, :left], self.values[:, :, :left]
         return n
+
+    @classmethod
+    def merge(cls, caches: Sequence[Cache]) -> "BatchKVCache":
+        from mlxlm_cache.batch_kv import BatchKVCache
+
+        return BatchKVCache.merge(caches)
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> "QuantizedKVCache":
         return KVCache.from_state(self.state).to_quantized(group_size, bits)

@@ -17,6 +17,10 @@ class CacheNotBounded(CacheError):
     """The memory of at least one layer cannot be bounded."""
 
 
+class CacheNotMergeable(CacheError):
+    """Caches that cannot be rows of one batch."""
+
+
 class UnknownCache(CacheError):
     """A cache class that the registry does not know."""
 

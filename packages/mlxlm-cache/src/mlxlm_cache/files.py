@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 import mlx.core as mx
 
-from mlxlm_cache.base import Cache
+from mlxlm_cache.base import Cache, leaves
 from mlxlm_cache.errors import PromptFileError, UnknownCache
 from mlxlm_cache.layout import Layer, flatten, unflatten
 from mlxlm_cache.registry import cache_class, cache_name
@@ -66,6 +66,8 @@ def save_prompt_cache(
         facts[f"{_OWN}revision"] = revision
     written_by = {name: version(name) for name in ("mlxlm-cache", "mlx")}
     facts[f"{_OWN}versions"] = json.dumps(written_by)
+    for leaf in leaves(cache):
+        cache_name(type(leaf))
     layers = [Layer(cache_name(type(c)), c.state, c.meta_state) for c in cache]
     _write(path, *flatten(layers, facts))
 
@@ -137,7 +139,7 @@ def _read(path: Path) -> tuple[list[Layer], dict[str, str]]:
 
 def _settings(cache: Sequence[Cache]) -> tuple[int | None, int | None]:
     """Return bits and group size of the first quantized layer."""
-    for c in cache:
+    for c in leaves(cache):
         bits, group_size = getattr(c, "bits", None), getattr(c, "group_size", None)
         if bits is not None and group_size is not None:
             return bits, group_size
@@ -160,7 +162,7 @@ def _checked(path: Path, metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_tokens(path: Path, tokens: Sequence[int], cache: Sequence[Cache]) -> None:
-    seen = max((c.offset for c in cache), default=0)
+    seen = max((c.tokens_seen for c in cache), default=0)
     if len(tokens) != seen:
         raise PromptFileError(f"{path}: {len(tokens)} tokens, but the cache has seen {seen}")
 

@@ -8,11 +8,13 @@ A safetensors file. Tensors are the leaves of the layers' states, named by their
     2  "2.0" is empty; then a pair for each leaf that is not a plain tensor: its path, and
        none (stored as an empty tensor), scalar (no dimensions) or string (code points)
 
-Numbers and strings at the end of a layer's state are its `meta_state`. This is what
-mlx-lm 0.32 writes. Before that, the list was: meta states, user's metadata, class names;
-such files are read too.
+Numbers and strings at the end of a layer's state are its `meta_state`; classes of mlx-lm
+that leave no room for it there have it in the user's metadata, as "mlxlm.meta.<layer>".
+This is what mlx-lm 0.32 writes. Before that, the list was: meta states, user's metadata,
+class names; such files are read too.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,9 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 # Where meta_state's items stood in the older layout, as (offset, keep, max_size, next).
 _OLD_ORDER = {"RotatingKVCache": (2, 0, 1, 3)}
+
+META_APART = ("ArraysCache", "CacheList")
+_APART = "mlxlm.meta."
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,12 @@ def flatten(
     facts = {f"0.{key}": value for key, value in metadata.items()}
     facts |= {f"1.{i}": layer.class_name for i, layer in enumerate(layers)}
     facts["2.0"] = ""
-    trees = [[*layer.state, *map(_leaf, layer.meta_state)] for layer in layers]
+    trees = []
+    for i, layer in enumerate(layers):
+        apart = layer.class_name in META_APART
+        trees.append(combined(layer.state, () if apart else layer.meta_state))
+        if apart:
+            facts[f"0.{_APART}{i}"] = json.dumps(layer.meta_state)
     leaves: Any = tree_flatten(trees)
     special = 0
     for path, leaf in leaves:
@@ -71,13 +81,25 @@ def unflatten(
     else:
         kinds = dict(_kinds(facts))
         trees = _trees({path: _value(array, kinds.get(path)) for path, array in arrays.items()})
-        parts = [_split(tree) for tree in trees]
-    layers = [Layer(name, *part) for name, part in zip(names, parts, strict=True)]
-    return layers, _section(facts, at_metadata)
+        parts = [split(tree) for tree in trees]
+    metadata = _section(facts, at_metadata)
+    apart = [metadata.pop(f"{_APART}{i}", None) for i in range(len(names))]
+    layers = [
+        Layer(name, state, meta if other is None else tuple(json.loads(other)))
+        for name, (state, meta), other in zip(names, parts, apart, strict=True)
+    ]
+    return layers, metadata
+
+
+def combined(state: Any, meta_state: tuple[str, ...]) -> list[Any]:
+    """Return a state with the meta_state at its end; `split` parts them."""
+    return [*state, *map(_leaf, meta_state)]
 
 
 def _leaf(item: str) -> int | str:
-    """Return a number where that loses nothing ("007" stays as it is)."""
+    """Return a number or truth value where that loses nothing ("007" stays as it is)."""
+    if item in ("True", "False"):
+        return item == "True"
     number = int(item) if item.removeprefix("-").isdecimal() else None
     return item if number is None or str(number) != item else number
 
@@ -90,6 +112,8 @@ def _tensor(leaf: Any) -> tuple[mx.array, str | None]:
             return mx.zeros((0,)), "none"
         case str():
             return mx.array([ord(c) for c in leaf], dtype=mx.int32), "string"
+        case bool():
+            return mx.array(leaf), "scalar"
         case int():
             return mx.array(leaf, dtype=mx.int32 if abs(leaf) < 2**31 else mx.int64), "scalar"
     raise TypeError(f"a state may hold arrays and None, not {type(leaf).__name__}")
@@ -108,12 +132,12 @@ def _value(array: mx.array, kind: str | None) -> mx.array | str | None:
     raise ValueError(f"it holds a leaf of unknown kind {kind!r}")
 
 
-def _split(tree: list[Any]) -> tuple[Any, tuple[str, ...]]:
-    """Part a layer into its state and the strings at its end."""
+def split(tree: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+    """Part a layer into its state and the numbers and strings at its end."""
     end = len(tree)
-    while end and isinstance(tree[end - 1], str):
+    while end and isinstance(tree[end - 1], (str, int)):
         end -= 1
-    return tree[:end], tuple(tree[end:])
+    return list(tree[:end]), tuple(map(str, tree[end:]))
 
 
 def _section(facts: Mapping[str, str], number: str) -> dict[str, str]:

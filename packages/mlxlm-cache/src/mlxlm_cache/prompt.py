@@ -6,10 +6,10 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxlm_cache.affine import check_settings
 from mlxlm_cache.base import Cache, holds_keys, number_of_tokens
 from mlxlm_cache.errors import CacheNotBounded, CacheNotQuantizable, CacheNotTrimmable
 from mlxlm_cache.kv import KVCache
-from mlxlm_cache.quantized import check_settings
 
 SINKS = 4
 """First tokens that a full-attention layer keeps when its cache is bounded."""
@@ -38,21 +38,25 @@ def _bounded(caches: list[Cache], max_size: int) -> list[Cache]:
         raise ValueError(
             f"max_kv_size must be more than {SINKS}, the first tokens that stay, not {max_size}"
         )
-    bounded = [
-        cache.bounded(max_size, keep=SINKS) if hasattr(cache, "bounded") else cache
-        for cache in caches
-    ]
-    unbounded = [c for c in bounded if not hasattr(c, "bounded") and _grows(c)]
+    unbounded = [c for c in caches if not all(map(_can_be_bounded, _leaves(c)))]
     if unbounded:
         raise CacheNotBounded(
             f"max_kv_size={max_size} cannot bound {_named(caches, unbounded)}: "
             f"leave max_kv_size out, or give the class a `bounded` method"
         )
-    return bounded
+    return [
+        cache.bounded(max_size, keep=SINKS) if hasattr(cache, "bounded") else cache
+        for cache in caches
+    ]
 
 
-def _grows(cache: Cache) -> bool:
-    return holds_keys(cache) if isinstance(cache, Cache) else True
+def _leaves(cache: Any) -> list[Any]:
+    return cache.leaves() if isinstance(cache, Cache) else [cache]
+
+
+def _can_be_bounded(cache: Any) -> bool:
+    grows = holds_keys(cache) if isinstance(cache, Cache) else True
+    return hasattr(cache, "bounded") or not grows
 
 
 def can_trim_prompt_cache(cache: Sequence[Cache]) -> bool:
@@ -67,8 +71,8 @@ def trim_prompt_cache(cache: Sequence[Cache], num_tokens: int) -> int:
     where one cannot. Layers that have seen no token do not count.
     """
     used = [c for c in cache if not c.empty()]
-    n = min(number_of_tokens(num_tokens), max((c.offset for c in used), default=0))
-    stuck = [c for c in used if c.capabilities.trim < n]
+    n = min(number_of_tokens(num_tokens), max((c.tokens_seen for c in used), default=0))
+    stuck = [c for c in used if not c.can_trim(n)]
     if stuck:
         raise CacheNotTrimmable(
             f"cannot take {n} tokens back from {_named(cache, stuck)}: "
@@ -77,6 +81,26 @@ def trim_prompt_cache(cache: Sequence[Cache], num_tokens: int) -> int:
     for c in used:
         c.trim(n)
     return n
+
+
+def checkpoint_prompt_cache(cache: Sequence[Cache], tokens: int = 8) -> None:
+    """From now on, let up to `tokens` of the tokens to come be taken back from every layer.
+
+    Windows hold as many more tokens, recurrent layers as many more states; what keeps all
+    of its tokens needs nothing. 0 ends it. Raises CacheNotTrimmable, naming the layers
+    and changing none, where one cannot.
+    """
+    number_of_tokens(tokens)
+    stuck = [c for c in cache if not all(map(_can_go_back, c.leaves()))]
+    if stuck:
+        raise CacheNotTrimmable(f"tokens can never be taken back from {_named(cache, stuck)}")
+    for c in cache:
+        if hasattr(c, "checkpoint"):
+            c.checkpoint(tokens)
+
+
+def _can_go_back(cache: Cache) -> bool:
+    return hasattr(cache, "checkpoint") or cache.is_trimmable()
 
 
 def quantize_prompt_cache(
@@ -96,7 +120,7 @@ def quantize_prompt_cache(
             f"{_named(cache, stuck)}: leave the bits out, or use caches that can"
         )
     waiting = [i for i, c in enumerate(cache) if hasattr(c, "to_quantized")]
-    seen = max((c.offset for c in cache), default=0)
+    seen = max((c.tokens_seen for c in cache), default=0)
     if not waiting or seen < start:
         return False
     # Built for all before any is replaced: what cannot be quantized raises here.
@@ -118,6 +142,10 @@ def quantize_prompt_cache(
 
 
 def _quantizable(cache: Cache, bits: int, group_size: int) -> bool:
+    return all(_leaf_quantizable(leaf, bits, group_size) for leaf in cache.leaves())
+
+
+def _leaf_quantizable(cache: Cache, bits: int, group_size: int) -> bool:
     if hasattr(cache, "to_quantized") or not holds_keys(cache):
         return True
     settings = (getattr(cache, "bits", None), getattr(cache, "group_size", None))

@@ -64,5 +64,13 @@ def cache_name(cls: type[Cache]) -> str:
     )
 
 
+def file_name(cls: type[Cache]) -> str:
+    """Return the registered name, or the class's own where it has none."""
+    try:
+        return cache_name(cls)
+    except UnknownCache:
+        return cls.__name__
+
+
 def _described(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
