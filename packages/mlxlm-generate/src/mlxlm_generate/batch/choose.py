@@ -138,6 +138,8 @@ class RowChooser:
             return logits
         pieces, done = [], 0
         for i, row in self._processed:
+            if not row.wants_more:
+                continue
             one = logits[i : i + 1]
             try:
                 assert row.history is not None
@@ -160,7 +162,7 @@ class RowChooser:
         size = logits.shape[-1]
         masks, at = [], []
         for i, row in self._constrained:
-            if row.fault is not None or row.finish_reason is not None:
+            if row.fault is not None or not row.wants_more:
                 continue
             try:
                 assert row.request.constraint is not None
@@ -194,6 +196,8 @@ class RowChooser:
             keys = fold_in(keys, places)
         tokens = self._sampler(logprobs, keys)
         for i, row in self._own:
+            if not row.wants_more:
+                continue
             try:
                 assert row.sampler is not None
                 token = row.sampler(logprobs[i : i + 1])

@@ -344,6 +344,8 @@ class BatchGenerator:
             self._most_prompts,
             wait=not running,
         )
+        for lane in ready:  # these feed the last token of their prompt
+            self._stats.prompt_tokens += sum(len(row.prompt) - row.fed for row in lane.rows)
         for row in rows:
             self._stats.prompt_tokens += row.fed - before[row.uid]
             if row.fault is not None:

@@ -46,6 +46,7 @@ class Lane:
         self._logits: mx.array | None = None
         self._following: Chosen | None = None
         self._chooser: RowChooser | None = None
+        self._recurrent: list[ArraysCache] | None = None
         self.kind = kind(caches, batched)
 
     def __len__(self) -> int:
@@ -102,8 +103,15 @@ class Lane:
         if self._logits is None:
             return
         following = choose(self._logits)
-        _async_eval(*following.arrays(), *choose.pending(), *recurrent_states(self.caches))
+        _async_eval(*following.arrays(), *choose.pending(), *self._recurrent_states())
         self._following, self._logits = following, None
+
+    def _recurrent_states(self) -> list[mx.array]:
+        """State that no token depends on before the next step."""
+        if self._recurrent is None:
+            leaves = [leaf for cache in self.caches for leaf in cache.leaves()]
+            self._recurrent = [leaf for leaf in leaves if isinstance(leaf, ArraysCache)]
+        return [slot for leaf in self._recurrent for slot in leaf.slots if slot is not None]
 
     def _read(self, out: list[TokenResponse]) -> None:
         if not any(self._readable):
@@ -179,7 +187,7 @@ class Lane:
         self._changed()
 
     def _changed(self) -> None:
-        self._chooser = None
+        self._chooser = self._recurrent = None
         _async_eval(states(self.caches), *self._current.arrays())
 
 
@@ -225,18 +233,6 @@ def kind(caches: Sequence[Cache], batched: bool) -> Kind | None:
 def states(caches: Sequence[Cache]) -> list[Any]:
     """The arrays that caches keep, to evaluate."""
     return [cache.state for cache in caches]
-
-
-def recurrent_states(caches: Sequence[Cache]) -> list[mx.array]:
-    """State that no token depends on until the next step."""
-    return [
-        slot
-        for cache in caches
-        for leaf in cache.leaves()
-        if isinstance(leaf, ArraysCache)
-        for slot in leaf.slots
-        if slot is not None
-    ]
 
 
 @contextmanager

@@ -60,18 +60,26 @@ class Prefill:
 
         `wait` for it to be computed. Where a prompt fails its row has a `fault`.
         """
+        ready = [self._ready(row) for row in list(self.rows) if row.to_prefill == 0]
+        prompts = [_progress(row) for lane in ready for row in lane.rows]
         if not self.rows:
-            return [], []
+            return prompts, ready
         group = self._group(budget, together)
         if len(group) > 1:
-            return self._feed_group(group, wait)
+            more, lanes = self._feed_group(group, wait)
+            return prompts + more, ready + lanes
         row = self.rows[0]
         try:
-            return self._feed_chunk(row, budget, wait)
+            prompts.append(self._feed_chunk(row, budget, wait))
         except Exception as error:
             self.rows.remove(row)
             row.fault = error
-            return [], []
+            return prompts, ready
+        if row.fed == row.to_prefill:
+            ready.append(self._ready(row))
+        else:
+            self.rows.rotate(-1)
+        return prompts, ready
 
     def _group(self, budget: int, together: int) -> list[Row]:
         """Return the first row and others like it, if they can be fed whole and at once."""
@@ -80,10 +88,10 @@ class Prefill:
         group: list[Row] = []
         longest = 0
         for row in self.rows:
+            if not self._whole(row, budget):
+                continue
             longest = max(longest, row.to_prefill)
             if len(group) == together or longest * (len(group) + 1) > budget:
-                break
-            if not self._whole(row, budget):
                 break
             group.append(row)
         return group
@@ -95,7 +103,7 @@ class Prefill:
             not row.alone
             and row.seen == 0
             and row.request.cache is None
-            and 0 < row.to_prefill <= budget
+            and row.to_prefill <= budget
             and len(row.boundaries) == 1
             and (quantized is None or len(row.prompt) < quantized.start)
             and can_merge_prompt_cache(row.cache)
@@ -129,24 +137,21 @@ class Prefill:
             row.fed, row.cache = n, []
         return [_progress(row) for row in group], [_lane(group, batch, batched=True)]
 
-    def _feed_chunk(
-        self, row: Row, budget: int, wait: bool
-    ) -> tuple[list[PromptResponse], list[Lane]]:
+    def _feed_chunk(self, row: Row, budget: int, wait: bool) -> PromptResponse:
         boundary = next(b for b in row.boundaries if b > row.fed)
         end = min(row.fed + budget, boundary, row.to_prefill)
-        if end > row.fed:
-            chunk = mx.array(row.prompt[row.fed : end], dtype=mx.uint32)
-            with whole(row.cache):
-                self._model(chunk[None], cache=row.cache)
-            row.fed = end
-            self._quantize(row)
-            self._settle(row.cache, wait)
-        self.rows.popleft()
-        if row.fed < row.to_prefill:
-            self.rows.append(row)
-            return [_progress(row)], []
-        cache, row.cache = row.cache, []
-        return [_progress(row)], [_lane([row], cache, batched=False)]
+        chunk = mx.array(row.prompt[row.fed : end], dtype=mx.uint32)
+        with whole(row.cache):
+            self._model(chunk[None], cache=row.cache)
+        row.fed = end
+        self._quantize(row)
+        self._settle(row.cache, wait)
+        return _progress(row)
+
+    def _ready(self, row: Row) -> Lane:
+        self.rows.remove(row)
+        caches, row.cache = row.cache, []
+        return _lane([row], caches, batched=False)
 
     def _quantize(self, row: Row) -> None:
         how = self._quantization

@@ -83,6 +83,11 @@ class Row:
         return self.before + len(self.prompt) + (256 if more < 0 else more)
 
     @property
+    def wants_more(self) -> bool:
+        """Whether there is another token to choose, unless one under way ends the answer."""
+        return self.drawn != self.request.max_tokens and self.finish_reason is None
+
+    @property
     def ends_at_next(self) -> bool:
         """Whether the token under way is the last one, whichever it is."""
         return self.count + 1 == self.request.max_tokens
