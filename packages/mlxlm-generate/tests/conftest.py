@@ -11,6 +11,7 @@ import mlx.core as mx  # noqa: E402
 import mlx.nn as nn  # noqa: E402
 import pytest  # noqa: E402
 from mlxlm_cache import (  # noqa: E402
+    ArraysCache,
     Cache,
     KVCache,
     RotatingKVCache,
@@ -46,13 +47,44 @@ class Layer(nn.Module):
         return x + self.mlp(mx.fast.rms_norm(x, None, 1e-5))
 
 
+class Recurrence(nn.Module):
+    """A decaying sum of what came, as in a state-space layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def __call__(self, x: mx.array, cache: Any) -> mx.array:
+        batch, length, _ = x.shape
+        mask = None if cache is None else cache.make_mask(length)
+        state = mx.zeros((batch, WIDTH)) if cache is None or cache[0] is None else cache[0]
+        new = self.inner(mx.fast.rms_norm(x, None, 1e-5))
+        steps = []
+        for i in range(length):
+            following = 0.8 * state + new[:, i]
+            state = following if mask is None else mx.where(mask[:, i : i + 1], following, state)
+            steps.append(state)
+        if cache is not None:
+            cache[0] = state
+            cache.advance(length)
+        return x + self.out(mx.tanh(mx.stack(steps, axis=1)))
+
+
 class TinyModel(nn.Module):
     """Counts its calls and the tokens in each."""
 
-    def __init__(self, caches: Callable[[], list[Cache]] | None = None, depth: int = 2) -> None:
+    def __init__(
+        self,
+        caches: Callable[[], list[Cache]] | None = None,
+        depth: int = 2,
+        recurrent: bool = False,
+    ) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCAB, WIDTH)
-        self.layers = [Layer() for _ in range(depth)]
+        self.layers: list[Any] = [Layer() for _ in range(depth)]
+        if recurrent:
+            self.layers[0] = Recurrence()
         self.head = nn.Linear(WIDTH, VOCAB, bias=False)
         self.fed: list[int] = []
         self.caches = caches
@@ -113,11 +145,23 @@ def rotating_model() -> TinyModel:
     return seeded(lambda: [RotatingKVCache(max_size=8, keep=2) for _ in range(2)])
 
 
-def seeded(caches: Callable[[], list[Cache]] | None = None) -> TinyModel:
+@pytest.fixture(scope="session")
+def hybrid_model() -> TinyModel:
+    """The first layer is recurrent."""
+    return seeded(lambda: [ArraysCache(1), KVCache()], recurrent=True)
+
+
+def seeded(caches: Callable[[], list[Cache]] | None = None, recurrent: bool = False) -> TinyModel:
     mx.random.seed(7)
-    model = TinyModel(caches)
+    model = TinyModel(caches, recurrent=recurrent)
     mx.eval(model.parameters())
     return model
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizer() -> ByteTokenizer:
+    """What `tokenizer` is, for tests that hypothesis runs many times."""
+    return ByteTokenizer()
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ import mlx.core as mx
 import pytest
 from mlxlm_cache import (
     Cache,
+    ChunkedKVCache,
     ConcatenateKVCache,
     KVCache,
     QuantizedKVCache,
     RotatingKVCache,
+    RotatingQuantizedKVCache,
     make_prompt_cache,
 )
 from mlxlm_generate import InvalidOption, InvalidPrompt, NotSupported, generate_step
@@ -300,7 +302,6 @@ class Blind:
         ({"max_tokens": -2}, InvalidOption, "max_tokens=-2"),
         ({"prefill_step_size": 0}, InvalidOption, "prefill_step_size=0"),
         ({"quantized_kv_start": -1}, InvalidOption, "quantized_kv_start=-1"),
-        ({"max_kv_size": 16, "kv_bits": 8}, InvalidOption, "do not go together"),
         ({"max_kv_size": 2}, ValueError, "max_kv_size"),
         ({"kv_bits": 7}, ValueError, "7"),
         ({"kv_bits": 8, "kv_group_size": 5}, ValueError, "5"),
@@ -317,11 +318,10 @@ def test_R03_wrong_options_raise_at_the_call(
         generate_step([1, 2, 3], Blind(), **options)
 
 
-def test_kv_bits_of_caches_that_cannot_or_differ_raise_at_the_call(
-    model: Any, rotating_model: Any
-) -> None:
-    with pytest.raises(ValueError, match="RotatingKVCache"):
-        generate_step(PROMPT, rotating_model, kv_bits=8)
+def test_kv_bits_of_caches_that_cannot_or_differ_raise_at_the_call(model: Any) -> None:
+    chunked: list[Cache] = [KVCache(), ChunkedKVCache(8)]
+    with pytest.raises(ValueError, match=r"ChunkedKVCache \(layer 1\)"):
+        generate_step(PROMPT, model, kv_bits=8, prompt_cache=chunked)
     cache: list[Cache] = [QuantizedKVCache(32, 4), QuantizedKVCache(32, 4)]
     with pytest.raises(ValueError, match="8 bits"):
         generate_step(PROMPT, model, kv_bits=8, kv_group_size=32, prompt_cache=cache)
@@ -339,3 +339,19 @@ def test_R03_max_kv_size_bounds_the_cache(model: Any) -> None:
     assert tokens(model, max_tokens=20, prompt_cache=cache) == out
     assert all(layer.size() == 8 for layer in cache)
     assert out != tokens(model, max_tokens=20)
+
+
+def test_R10_a_bounded_cache_is_quantized_on_the_way(model: Any) -> None:
+    options: dict[str, Any] = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": 13}
+    cache = make_prompt_cache(model, 8)
+    first = tokens(model, max_tokens=2, prompt_cache=cache)
+    packed: list[Cache] = [c.to_quantized(32, 8) for c in cache]  # type: ignore[attr-defined]
+    rest = tokens(model, [33], max_tokens=9, prompt_cache=packed)
+
+    mine = make_prompt_cache(model, 8)
+    assert tokens(model, max_tokens=2, prompt_cache=mine, **options) == first
+    assert all(isinstance(c, RotatingQuantizedKVCache) for c in mine)
+    assert tokens(model, [33], max_tokens=9, prompt_cache=mine, **options) == rest
+    assert [c.size() for c in mine] == [8, 8]
+    out = tokens(model, max_tokens=20, max_kv_size=8, **options)
+    assert (out[:2], len(out)) == (first, 20)

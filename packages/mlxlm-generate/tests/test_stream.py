@@ -136,7 +136,7 @@ def test_R58_streams_from_a_worker_thread(model: Any, tokenizer: Any) -> None:
         ({"logprobs": 0}, InvalidOption, "logprobs=0"),
         ({"logprobs": True}, InvalidOption, "logprobs=True"),
         ({"logprobs": "all"}, InvalidOption, "logprobs='all'"),
-        ({"max_kv_size": 16, "kv_bits": 4}, InvalidOption, "max_kv_size=16"),
+        ({"max_kv_size": 16, "prompt_cache": []}, InvalidOption, "max_kv_size=16"),
         ({"temperature": 1.0}, TypeError, "temperature"),
     ],
 )

@@ -5,6 +5,23 @@ from typing import TYPE_CHECKING
 from mlxlm_cache.lazy import attach
 
 if TYPE_CHECKING:
+    from mlxlm_generate.batch.batch_generate import batch_generate as batch_generate
+    from mlxlm_generate.batch.constraint import ConstraintError as ConstraintError
+    from mlxlm_generate.batch.constraint import TokenConstraint as TokenConstraint
+    from mlxlm_generate.batch.generator import BatchGenerator as BatchGenerator
+    from mlxlm_generate.batch.request import Request as Request
+    from mlxlm_generate.batch.response import BatchResponse as BatchResponse
+    from mlxlm_generate.batch.response import BatchStats as BatchStats
+    from mlxlm_generate.batch.response import PromptResponse as PromptResponse
+    from mlxlm_generate.batch.response import TokenResponse as TokenResponse
+    from mlxlm_generate.batch.state_machine import TextPiece as TextPiece
+    from mlxlm_generate.batch.state_machine import TextSpan as TextSpan
+    from mlxlm_generate.batch.state_machine import TextStateMachine as TextStateMachine
+    from mlxlm_generate.batch.stop import StopMatcher as StopMatcher
+    from mlxlm_generate.batch.stop import StopSequenceMatcher as StopSequenceMatcher
+    from mlxlm_generate.batch.stop import StopState as StopState
+    from mlxlm_generate.batch.stop import StopStringMatcher as StopStringMatcher
+    from mlxlm_generate.batch.stop import StopText as StopText
     from mlxlm_generate.defaults import GENERATION as GENERATION
     from mlxlm_generate.defaults import GenerationDefaults as GenerationDefaults
     from mlxlm_generate.detokenize import WindowDetokenizer as WindowDetokenizer
@@ -32,6 +49,31 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = attach(
     __name__,
     {
+        "batch.batch_generate": ("batch_generate",),
+        "batch.constraint": (
+            "ConstraintError",
+            "TokenConstraint",
+        ),
+        "batch.generator": ("BatchGenerator",),
+        "batch.request": ("Request",),
+        "batch.response": (
+            "BatchResponse",
+            "BatchStats",
+            "PromptResponse",
+            "TokenResponse",
+        ),
+        "batch.state_machine": (
+            "TextPiece",
+            "TextSpan",
+            "TextStateMachine",
+        ),
+        "batch.stop": (
+            "StopMatcher",
+            "StopSequenceMatcher",
+            "StopState",
+            "StopStringMatcher",
+            "StopText",
+        ),
         "defaults": ("GENERATION", "GenerationDefaults"),
         "detokenize": ("WindowDetokenizer",),
         "errors": ("GenerationError", "InvalidOption", "InvalidPrompt", "NotSupported"),

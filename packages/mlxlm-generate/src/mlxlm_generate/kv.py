@@ -31,11 +31,6 @@ def working_cache(
     quantization: KVQuantization | None,
 ) -> list[Cache]:
     """Return the caller's cache, or a new one, when it can do what is asked."""
-    if max_kv_size is not None and quantization is not None:
-        raise InvalidOption(
-            f"max_kv_size={max_kv_size} and kv_bits={quantization.bits} do not go together: a "
-            "bounded cache can't be quantized yet. Leave one of them out."
-        )
     if prompt_cache is None:
         cache = make_prompt_cache(model, max_kv_size)
     elif max_kv_size is not None:

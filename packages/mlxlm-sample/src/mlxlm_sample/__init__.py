@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mlxlm_sample.processors import make_logits_processors as make_logits_processors
     from mlxlm_sample.processors import make_presence_penalty as make_presence_penalty
     from mlxlm_sample.processors import make_repetition_penalty as make_repetition_penalty
+    from mlxlm_sample.rows import RowSampler as RowSampler
     from mlxlm_sample.sampler import Sampler as Sampler
     from mlxlm_sample.sampler import make_sampler as make_sampler
     from mlxlm_sample.special import xtc_special_tokens as xtc_special_tokens
@@ -46,6 +47,7 @@ _EXPORTS = {
         "make_presence_penalty",
         "make_repetition_penalty",
     ),
+    "rows": ("RowSampler",),
     "sampler": ("Sampler", "make_sampler"),
     "special": ("xtc_special_tokens",),
 }

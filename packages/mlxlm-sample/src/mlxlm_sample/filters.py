@@ -21,8 +21,11 @@ def apply_top_p(logprobs: mx.array, top_p: float) -> mx.array:
     At least one token stays. 0 and 1 both mean off.
     """
     checks.check_interval("top_p", top_p, 1)
-    if not 0 < top_p < 1:
-        return logprobs
+    return keep_top_p(logprobs, top_p) if 0 < top_p < 1 else logprobs
+
+
+def keep_top_p(logprobs: mx.array, top_p: float | mx.array) -> mx.array:
+    """Do what `apply_top_p` does, with settings that are known to be good: one, or (B, 1)."""
     exact = logprobs.astype(mx.float32)
     ordered = _sort(exact)
     probs = mx.softmax(ordered, axis=-1)
@@ -40,13 +43,17 @@ def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -
     """
     checks.check_interval("min_p", min_p, 1)
     checks.check_min_tokens_to_keep(min_tokens_to_keep)
-    if min_p == 0:
-        return logprobs
+    return keep_min_p(logprobs, math.log(min_p), [min_tokens_to_keep]) if min_p else logprobs
+
+
+def keep_min_p(
+    logprobs: mx.array, log_min_p: float | mx.array, min_tokens_to_keep: Sequence[int]
+) -> mx.array:
+    """Do what `apply_min_p` does, given its logarithm; one setting, or (B, 1) and B of them."""
     exact = logprobs.astype(mx.float32)
-    least = exact.max(axis=-1, keepdims=True) + math.log(min_p)
-    if min_tokens_to_keep > 1:
-        floor = min(min_tokens_to_keep, logprobs.shape[-1])
-        least = mx.minimum(least, _nth_largest(exact, floor))
+    least = exact.max(axis=-1, keepdims=True) + log_min_p
+    if any(n > 1 for n in min_tokens_to_keep):
+        least = mx.minimum(least, _nth_largest(exact, min_tokens_to_keep))
     return _drop(logprobs, exact < least)
 
 
@@ -69,16 +76,34 @@ def apply_xtc(
     checks.check_token_ids("xtc_special_tokens", xtc_special_tokens)
     if xtc_probability == 0:
         return logits
+    special = protected([xtc_special_tokens], logits.shape[-1])
+    return drop_top_choices(logits, xtc_probability, xtc_threshold, special, key)
+
+
+def protected(special_tokens: Sequence[Sequence[int]], size: int) -> mx.array | None:
+    """Return a mask, (rows, size), of each row's special tokens; None where there are none."""
+    at = [(i, t) for i, tokens in enumerate(special_tokens) for t in tokens if t < size]
+    if not at:
+        return None
+    mask = mx.zeros((len(special_tokens), size), dtype=mx.bool_)
+    rows, ids = (mx.array(list(numbers)) for numbers in zip(*at, strict=True))
+    mask[rows, ids] = True
+    return mask
+
+
+def drop_top_choices(
+    logits: mx.array,
+    probability: float | mx.array,
+    threshold: float | mx.array,
+    special: mx.array | None,
+    key: mx.array | None,
+) -> mx.array:
+    """Do what `apply_xtc` does; one setting, or (B, 1), and `special` from `protected`."""
     probs = mx.softmax(logits.astype(mx.float32), axis=-1)
-    likely = probs > xtc_threshold
+    likely = probs > threshold
     last = mx.where(likely, probs, mx.inf).min(axis=-1, keepdims=True)
-    dropped = (probs > last) & (coin(logits, key) <= xtc_probability)
-    filtered = _drop(logits, dropped)
-    special = [token for token in xtc_special_tokens if token < logits.shape[-1]]
-    if special:
-        ids = mx.array(special)
-        filtered[..., ids] = logits[..., ids]
-    return filtered
+    dropped = (probs > last) & (coin(logits, key) <= probability)
+    return _drop(logits, dropped if special is None else dropped & ~special)
 
 
 def apply_top_k(logprobs: mx.array, top_k: int) -> mx.array:
@@ -89,8 +114,14 @@ def apply_top_k(logprobs: mx.array, top_k: int) -> mx.array:
             "top_k",
             f"`top_k` has to be an integer in the (0, {size}) interval, but is {top_k}.",
         )
+    return keep_top_k(logprobs, [top_k])
+
+
+def keep_top_k(logprobs: mx.array, top_k: Sequence[int]) -> mx.array:
+    """Do what `apply_top_k` does, with one setting or one for each of B rows."""
     least = _nth_largest(logprobs, top_k)
-    return _drop(logprobs, ~_largest(logprobs, least, mx.array(top_k)))
+    counts = mx.array(list(top_k))[:, None]
+    return _drop(logprobs, ~_largest(logprobs, least, counts))
 
 
 def _drop(logprobs: mx.array, dropped: mx.array) -> mx.array:
@@ -107,10 +138,17 @@ def _ordered_bits(bits: mx.array) -> mx.array:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _nth_largest(x: mx.array, n: int) -> mx.array:
-    if n == 1:
+def _nth_largest(x: mx.array, n: Sequence[int]) -> mx.array:
+    """Return (…, 1): the n-th largest of each row, or the least where it has fewer."""
+    counts = [min(count, x.shape[-1]) for count in n]
+    most = max(counts)
+    if most == 1:
         return x.max(axis=-1, keepdims=True)
-    return mx.topk(x, n, axis=-1).min(axis=-1, keepdims=True)
+    largest = mx.topk(x, most, axis=-1)
+    if min(counts) == most:
+        return largest.min(axis=-1, keepdims=True)
+    places = mx.array([most - count for count in counts])[:, None]
+    return mx.take_along_axis(mx.sort(largest, axis=-1), places, axis=-1)
 
 
 def _largest(x: mx.array, least: mx.array, count: mx.array) -> mx.array:

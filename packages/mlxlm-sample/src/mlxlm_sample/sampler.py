@@ -55,6 +55,11 @@ class Sampler:
         self._keys = None if key is None else KeyStream(key)
         self._calls = 0
 
+    @property
+    def keys(self) -> KeyStream | None:
+        """The keys that calls draw from, in order; None for the global state."""
+        return self._keys
+
     def __call__(self, logprobs: mx.array, *, key: mx.array | None = None) -> mx.array:
         """Draw ids (B,) from log-probs (B, V).
 

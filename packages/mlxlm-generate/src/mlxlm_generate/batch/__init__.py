@@ -1,0 +1,10 @@
+"""The batch engine: many requests share each step, and come and go as they like.
+
+request     what is asked for, checked
+rows        a request that is running: its tokens, what may stop it, its responses
+choose      from the logits of all rows to their next tokens, in one pass
+lane        rows whose caches go together, decoded one token ahead
+prefill     prompts on their way into caches, in chunks
+memory      how many bytes a request may need
+generator   the engine: admits, interleaves, delivers
+"""

@@ -1,0 +1,224 @@
+"""From the logits of all rows to their next tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+from mlxlm_sample import RowSampler, fold_in
+
+from mlxlm_generate.batch.constraint import padded_mask
+from mlxlm_generate.batch.rows import Row
+from mlxlm_generate.errors import GenerationError
+from mlxlm_generate.logprobs import NO_LOGPROBS, Logprobs, log_softmax
+
+
+class WrongShape(GenerationError, ValueError):
+    """What a processor or a sampler returned has another shape than it must have."""
+
+
+@dataclass
+class Chosen:
+    """Tokens (B,) and what was asked about them: lazy arrays."""
+
+    tokens: mx.array
+    sampled: mx.array | None = None
+    top: tuple[mx.array, mx.array] | None = None
+    full: dict[int, mx.array] = field(default_factory=dict)
+
+    def arrays(self) -> list[mx.array]:
+        """What to evaluate."""
+        others = [a for a in (self.sampled, *(self.top or ())) if a is not None]
+        return [self.tokens, *others, *self.full.values()]
+
+    def take(self, rows: Sequence[int]) -> "Chosen":
+        """Return the part of some rows."""
+        at = mx.array(list(rows), dtype=mx.int32)
+        return Chosen(
+            self.tokens[at],
+            None if self.sampled is None else self.sampled[at],
+            None if self.top is None else (self.top[0][at], self.top[1][at]),
+            {new: self.full[old] for new, old in enumerate(rows) if old in self.full},
+        )
+
+    def read(self) -> "Read":
+        """Wait for the arrays and return them as numbers."""
+        top: Any = None if self.top is None else tuple(part.tolist() for part in self.top)
+        tokens: Any = self.tokens.tolist()
+        sampled: Any = None if self.sampled is None else self.sampled.tolist()
+        return Read(tokens, sampled, top, self.full)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What `Chosen` holds, on the host."""
+
+    tokens: list[int]
+    sampled: list[float] | None
+    top: tuple[list[list[int]], list[list[float]]] | None
+    full: dict[int, mx.array]
+
+    def record(self, i: int, row: Row) -> Logprobs:
+        """Return what the request of row `i` asked for."""
+        request = row.request.logprobs
+        if request is None or self.sampled is None:
+            return NO_LOGPROBS
+        if request == "full":
+            return Logprobs(self.sampled[i], full=self.full[i])
+        if request == "sampled" or self.top is None:
+            return Logprobs(self.sampled[i])
+        pairs = zip(self.top[0][i], self.top[1][i], strict=True)
+        likeliest = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+        return Logprobs(self.sampled[i], top=tuple(likeliest[:request]))
+
+
+class RowChooser:
+    """Processes logits and samples, for a fixed list of rows.
+
+    What all rows need is one pass over the batch. Only processors, constraints and
+    samplers of somebody's own are called row by row; an exception in one is put into its
+    row's `fault`, and the row's token is then meaningless.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = list(rows)
+        numbered = list(enumerate(self._rows))
+        self._processed = [(i, row) for i, row in numbered if row.request.logits_processors]
+        self._constrained = [(i, row) for i, row in numbered if row.request.constraint]
+        self._own = [(i, row) for i, row in numbered if row.sampler is not None]
+        self._least = max(row.request.min_tokens for row in self._rows)
+        self._sampler = RowSampler([row.options for row in self._rows])
+        self._keys = mx.stack([row.key.base for row in self._rows])
+        asked = [row.request.logprobs for row in self._rows]
+        self._observes = any(request is not None for request in asked)
+        self._top = max((n for n in asked if isinstance(n, int)), default=0)
+        self._full = [i for i, request in enumerate(asked) if request == "full"]
+        self._checked = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the tokens before must be known on the host first."""
+        return bool(self._constrained)
+
+    def __call__(self, logits: mx.array) -> Chosen:
+        """Choose from logits (B, V)."""
+        self._check(logits.shape[-1])
+        logits = self._allowed(self._process(logits))
+        logprobs = None
+        if self._own or not self._sampler.greedy:
+            logprobs = log_softmax(logits)
+            tokens = self._draw(logprobs)
+        else:
+            tokens = mx.argmax(logits, axis=-1)
+        chosen = Chosen(tokens)
+        if self._observes:
+            logprobs = log_softmax(logits) if logprobs is None else logprobs
+            chosen = self._observe(tokens, logprobs)
+        # Last, so that an interrupted call can be made again.
+        for i, row in self._processed:
+            assert row.history is not None
+            row.history.update_and_fetch(tokens[i : i + 1])
+        for row in self._rows:
+            row.drawn += 1
+        return chosen
+
+    def pending(self) -> list[mx.array]:
+        """What must be evaluated at each step, lest its graph grow."""
+        return [row.history.state for _, row in self._processed if row.history is not None]
+
+    def _check(self, size: int) -> None:
+        if self._checked:
+            return
+        self._checked = True
+        for i, error in self._sampler.errors(size).items():
+            self._rows[i].fault = error
+
+    def _process(self, logits: mx.array) -> mx.array:
+        if not self._processed:
+            return logits
+        pieces, done = [], 0
+        for i, row in self._processed:
+            if not row.wants_more:
+                continue
+            one = logits[i : i + 1]
+            try:
+                assert row.history is not None
+                for process in row.request.logits_processors or ():
+                    one = process(row.history.tokens, one)
+                _expect(one, (1, logits.shape[-1]), "A logits processor")
+            except Exception as error:
+                row.fault = error
+                one = logits[i : i + 1]
+            if done < i:
+                pieces.append(logits[done:i])
+            pieces.append(one)
+            done = i + 1
+        if done < len(self._rows):
+            pieces.append(logits[done:])
+        return mx.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+    def _allowed(self, logits: mx.array) -> mx.array:
+        """Rule out what constraints forbid, and stop tokens that come too early."""
+        size = logits.shape[-1]
+        masks, at = [], []
+        for i, row in self._constrained:
+            if row.fault is not None or not row.wants_more:
+                continue
+            try:
+                assert row.request.constraint is not None
+                mask = row.request.constraint.mask()
+                if mask is not None:
+                    masks.append(padded_mask(mask, size))
+                    at.append(i)
+            except Exception as error:
+                row.fault = error
+        if masks:
+            where = mx.array(at)
+            logits[where] = mx.where(mx.stack(masks), logits[where], -mx.inf).astype(logits.dtype)
+        early = (
+            [
+                (i, row)
+                for i, row in enumerate(self._rows)
+                if row.drawn < row.request.min_tokens and row.stops
+            ]
+            if self._least
+            else []
+        )
+        if early:
+            ids = sorted(token for token in early[0][1].stops if token < size)
+            logits[mx.array([i for i, _ in early])[:, None], mx.array(ids)] = -mx.inf
+        return logits
+
+    def _draw(self, logprobs: mx.array) -> mx.array:
+        keys = self._keys
+        if not self._sampler.greedy:
+            places = mx.array([row.drawn for row in self._rows], dtype=mx.uint32)
+            keys = fold_in(keys, places)
+        tokens = self._sampler(logprobs, keys)
+        for i, row in self._own:
+            if not row.wants_more:
+                continue
+            try:
+                assert row.sampler is not None
+                token = row.sampler(logprobs[i : i + 1])
+                _expect(token, (1,), "A sampler")
+                tokens[i : i + 1] = token.astype(tokens.dtype)
+            except Exception as error:
+                row.fault = error
+        return tokens
+
+    def _observe(self, tokens: mx.array, logprobs: mx.array) -> Chosen:
+        sampled = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)[:, 0]
+        top = None
+        if self._top:
+            k = min(self._top, logprobs.shape[-1])
+            ids = mx.argpartition(-logprobs, k - 1, axis=-1)[:, :k]
+            top = ids, mx.take_along_axis(logprobs, ids, axis=-1)
+        full = {i: mx.contiguous(logprobs[i]) for i in self._full}
+        return Chosen(tokens, sampled, top, full)
+
+
+def _expect(array: Any, shape: tuple[int, ...], who: str) -> None:
+    if not isinstance(array, mx.array) or array.shape != shape:
+        got = array.shape if isinstance(array, mx.array) else type(array).__name__
+        raise WrongShape(f"{who} returned {got}, not an array of shape {shape}.")

@@ -1,0 +1,202 @@
+"""R59: whatever runs beside it, a request has the tokens that it has alone."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlxlm_cache import (
+    Cache,
+    ChunkedKVCache,
+    ConcatenateKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    RotatingQuantizedKVCache,
+)
+from mlxlm_generate import BatchGenerator, generate_step
+from mlxlm_sample import SamplingWarning, make_logits_processors, make_sampler
+
+PACKED = {"group_size": 32, "bits": 8}
+
+STACKS: dict[str, Callable[[], list[Cache]]] = {
+    "plain": lambda: [KVCache(), KVCache()],
+    "windows": lambda: [KVCache(), RotatingKVCache(7)],
+    "sinks": lambda: [RotatingKVCache(9, keep=2), RotatingKVCache(6, keep=4)],
+    "chunks": lambda: [ChunkedKVCache(5), ConcatenateKVCache()],
+    "packed": lambda: [QuantizedKVCache(**PACKED), RotatingQuantizedKVCache(8, 2, **PACKED)],
+}
+Tokens = st.lists(st.integers(0, 255), min_size=1, max_size=24)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request: when it joins, what it asks, and after how many tokens it is taken out."""
+
+    prompt: list[int]
+    max_tokens: int
+    joins: int
+    leaves: int | None
+    sampling: dict[str, Any] | None
+    seed: int
+    penalty: float | None
+    history: list[int] | None
+
+    def sampler(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SamplingWarning)
+            return self.sampling and make_sampler(**self.sampling, key=self.seed)
+
+    def processors(self) -> Any:
+        return make_logits_processors(repetition_penalty=self.penalty)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    return Plan(
+        prompt=draw(Tokens),
+        max_tokens=draw(st.integers(1, 9)),
+        joins=draw(st.integers(0, 8)),
+        leaves=draw(st.none() | st.none() | st.integers(1, 3)),
+        sampling=draw(
+            st.none()
+            | st.fixed_dictionaries(
+                {
+                    "temp": st.sampled_from([0.0, 0.7, 1.3]),
+                    "top_p": st.sampled_from([0.0, 0.8]),
+                    "top_k": st.sampled_from([0, 9]),
+                    "min_p": st.sampled_from([0.0, 0.1]),
+                }
+            )
+        ),
+        seed=draw(st.integers(0, 99)),
+        penalty=draw(st.none() | st.none() | st.just(1.3)),
+        history=draw(st.none() | st.none() | Tokens),
+    )
+
+
+@st.composite
+def engines(draw: st.DrawFn) -> dict[str, Any]:
+    size = draw(st.sampled_from([3, 8, 64]))
+    return {
+        "completion_batch_size": draw(st.integers(1, 5)),
+        "prefill_batch_size": draw(st.integers(1, 4)),
+        "prefill_step_size": size,
+        "interleaved_step_size": size,
+    }
+
+
+def filled(model: Any, tokens: list[int]) -> list[Cache]:
+    caches: list[Cache] = model.make_cache()
+    model(mx.array([tokens]), cache=caches)
+    mx.eval([c.state for c in caches])
+    return caches
+
+
+def alone(model: Any, plan: Plan, step_size: int, **options: Any) -> list[int]:
+    cache = filled(model, plan.history) if plan.history else None
+    steps = generate_step(
+        plan.prompt,
+        model,
+        max_tokens=plan.max_tokens,
+        sampler=plan.sampler(),
+        logits_processors=plan.processors(),
+        prompt_cache=cache,
+        prefill_step_size=step_size,
+        **options,
+    )
+    return [token for token, _ in steps]
+
+
+def together(model: Any, requests: list[Plan], engine: dict[str, Any]) -> list[list[int]]:
+    """Run all of them; check what comes with the tokens; return the tokens."""
+    answers: dict[int, list[int]] = {}
+    uids: dict[int, int] = {}
+    with BatchGenerator(model, **engine) as generator:
+        step = 0
+        while step <= 8 or not generator.idle:
+            for number, plan in enumerate(requests):
+                if plan.joins == step:
+                    (uid,) = generator.insert(
+                        [plan.prompt],
+                        plan.max_tokens,
+                        caches=[filled(model, plan.history) if plan.history else None],
+                        samplers=[plan.sampler()],
+                        logits_processors=[plan.processors()],
+                    )
+                    uids[uid], answers[number] = number, []
+            prompts, responses = generator.next()
+            assert all(0 < done <= total for done, total in (p.progress for p in prompts))
+            assert len(prompts) <= engine["prefill_batch_size"]
+            for response in responses:
+                number = uids[response.uid]
+                plan = requests[number]
+                assert response.error is None
+                assert response.token is not None
+                answers[number].append(response.token)
+                assert (response.finish_reason == "length") == (
+                    len(answers[number]) == plan.max_tokens
+                )
+                seen = len(plan.history or []) + len(plan.prompt) + len(answers[number])
+                if response.finish_reason:
+                    assert response.prompt_cache is not None
+                    assert max(c.tokens_seen for c in response.prompt_cache) == seen
+                elif plan.leaves == len(answers[number]):
+                    cache, tokens = generator.remove([response.uid], True)[response.uid]
+                    assert max(c.tokens_seen for c in cache) == seen
+                    assert tokens == [*plan.prompt, *answers[number]]
+            step += 1
+        assert generator.prompt_cache_nbytes == 0
+    return [answers[number] for number in range(len(requests))]
+
+
+def compare(model: Any, requests: list[Plan], engine: dict[str, Any], **options: Any) -> None:
+    answers = together(model, requests, {**engine, **options})
+    for plan, answer in zip(requests, answers, strict=True):
+        expected = alone(model, plan, engine["prefill_step_size"], **options)
+        wanted = len(answer) if plan.leaves is not None else plan.max_tokens
+        assert answer == expected[:wanted], plan
+
+
+Schedule = st.lists(plans(), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@settings(max_examples=12, deadline=None)
+@given(requests=Schedule, engine=engines())
+def test_R59_R28_tokens_are_those_of_a_solo_run(
+    model: Any, stack: str, requests: list[Plan], engine: dict[str, Any]
+) -> None:
+    model.caches = STACKS[stack]
+    try:
+        compare(model, requests, engine)
+    finally:
+        model.caches = None
+
+
+@settings(max_examples=12, deadline=None)
+@given(requests=Schedule, engine=engines())
+def test_R59_recurrent_layers(
+    hybrid_model: Any, requests: list[Plan], engine: dict[str, Any]
+) -> None:
+    compare(hybrid_model, requests, engine)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    requests=Schedule,
+    engine=engines(),
+    start=st.integers(0, 20),
+    bound=st.none() | st.just(12),
+)
+def test_R59_R10_keys_and_values_that_are_quantized_on_the_way(
+    model: Any, requests: list[Plan], engine: dict[str, Any], start: int, bound: int | None
+) -> None:
+    options = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": start}
+    requests = [plan for plan in requests if not (bound and plan.history)]
+    if requests:
+        compare(model, requests, engine, max_kv_size=bound, **options)
