@@ -60,11 +60,15 @@ class Settings:
         return self.layers.get(path, self.default)
 
 
+FOREIGN = {"mxfp4": Quantization(32, 4, "mxfp4")}
+"""What other libraries' `quant_method` means, where MLX computes with the same bits."""
+
+
 def read_settings(config: Mapping[str, Any]) -> Settings | None:
     """Return `quantization` of a model config (or MLX's copy of it in `quantization_config`).
 
     None for an unquantized checkpoint. Raises ConfigError, also for a method of other
-    libraries' `quantization_config`.
+    libraries' `quantization_config` that is not in `FOREIGN`.
     """
     key = "quantization"
     settings = config.get(key)
@@ -76,6 +80,8 @@ def read_settings(config: Mapping[str, Any]) -> Settings | None:
     if not isinstance(settings, Mapping):
         raise ConfigError(f"`{key}` in the config is {settings!r}, an object is needed.")
     if key == "quantization_config" and (method := settings.get("quant_method")):
+        if method in FOREIGN:
+            return Settings(FOREIGN[method], {})
         raise ConfigError(
             f"The checkpoint is quantized with {method!r}, which is not read here: "
             "use its MLX version, or the unquantized original."

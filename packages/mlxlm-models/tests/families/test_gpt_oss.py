@@ -1,7 +1,7 @@
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
+from mlxlm_models.quantization import quantize_layers, read_settings
 from mlxlm_models.registry import architecture
 
 CONFIG = {
@@ -37,12 +37,8 @@ def test_published_mxfp4_blocks_are_the_packed_weights_of_mlx() -> None:
         weights |= {f"{PREFIX}{name}_blocks": blocks, f"{PREFIX}{name}_scales": scales}
         weights[f"{PREFIX}{name}_bias"] = mx.zeros(weight.shape[:2])
     result = arch.sanitize(weights, config)
-    nn.quantize(
-        model,
-        class_predicate=lambda path, _: (
-            "experts." in path and {"group_size": 32, "bits": 4, "mode": "mxfp4"}
-        ),
-    )
+    settings = read_settings({"quantization_config": {"quant_method": "mxfp4"}})
+    quantize_layers(model, result, settings, "the checkpoint")
     experts: Any = model.layers[0].mlp.experts
     model.load_weights(list(result.items()), strict=False)
     for name, weight in (

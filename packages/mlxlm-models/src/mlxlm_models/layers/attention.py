@@ -6,7 +6,14 @@ from typing import Any, Literal
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlxlm_cache import Cache, KVCache, Mask, RotatingKVCache, scaled_dot_product_attention
+from mlxlm_cache import (
+    Cache,
+    ChunkedKVCache,
+    KVCache,
+    Mask,
+    RotatingKVCache,
+    scaled_dot_product_attention,
+)
 
 from mlxlm_models.layers.alibi import biased
 from mlxlm_models.layers.module import Module
@@ -204,7 +211,9 @@ class Attention(Module):
 
     def make_cache(self) -> Cache:
         """Return an empty cache that keeps what this layer can see."""
-        window = self.spec.window
+        window, chunk = self.spec.window, self.spec.chunk
+        if chunk is not None:
+            return ChunkedKVCache(chunk)
         return KVCache() if window is None else RotatingKVCache(max_size=window, keep=0)
 
     def _build_norm(self, norm: NormSpec, heads: int) -> nn.Module:
