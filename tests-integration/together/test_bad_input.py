@@ -150,6 +150,19 @@ def test_prompt_cache_of_another_model(command, tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_max_kv_size_with_kv_bits(command) -> None:
-    done = command("mlx_lm.generate", *MODEL, "--max-kv-size", "64", "--kv-bits", "8")
-    says(done, 2, "--max-kv-size", "--kv-bits")
+def test_max_kv_size_with_kv_bits_works_or_says_why(command) -> None:
+    """A bounded cache can be quantized (R10); settings that can't be had are told at once."""
+    both = ["--max-kv-size", "16", "--kv-bits", "8", "--quantized-kv-start", "0"]
+    done = command("mlx_lm.generate", *MODEL, "--seed", "0", *both)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    says(
+        command("mlx_lm.generate", *MODEL, "--max-kv-size", "4", "--kv-bits", "8"),
+        2,
+        "--max-kv-size",
+    )
+    says(
+        command("mlx_lm.generate", *MODEL, "--max-kv-size", "16", "--kv-group-size", "32"),
+        2,
+        "--kv-bits",
+    )

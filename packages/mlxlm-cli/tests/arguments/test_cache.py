@@ -10,9 +10,8 @@ def check(*flags: str, file: bool = False) -> None:
     check_cache_flags(parser.parse_args(flags), file=file)
 
 
-def test_a_bounded_cache_is_not_quantized() -> None:
-    with pytest.raises(UsageError, match="--max-kv-size and --kv-bits"):
-        check("--max-kv-size", "64", "--kv-bits", "4")
+def test_R10_a_bounded_cache_may_be_quantized() -> None:
+    check("--max-kv-size", "64", "--kv-bits", "4")
 
 
 @pytest.mark.parametrize("flag", ["--kv-group-size", "--quantized-kv-start"])

@@ -42,11 +42,6 @@ def check_cache_flags(args: Namespace, *, file: bool = False) -> None:
 
     With a prompt-cache `file`, its own settings count: the flags are compared with them.
     """
-    if args.max_kv_size is not None and args.kv_bits is not None:
-        raise UsageError(
-            "--max-kv-size and --kv-bits don't go together: a bounded cache isn't quantized; "
-            "leave one of them out"
-        )
     if args.max_kv_size is not None and file:
         raise UsageError(
             "--max-kv-size has no effect with --prompt-cache-file: the file's cache has its size"
