@@ -1,28 +1,18 @@
 """State that is not keys and values: of a recurrence, a convolution, a linear attention."""
 
 import copy
-from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import mlx.core as mx
 
 from mlxlm_cache.base import Cache, number_of_tokens
-from mlxlm_cache.batch import chosen, equal, per_row, row_array, together
+from mlxlm_cache.batch import chosen, equal, indices, per_row, row_array, together
 from mlxlm_cache.errors import CacheNotTrimmable
 from mlxlm_cache.masks import Mask
 from mlxlm_cache.parts import allocated
 from mlxlm_cache.registry import register_cache
-
-Slots = list[mx.array | None]
-
-
-class Snapshot(NamedTuple):
-    """What the slots held after so many tokens of each row; `step` counts updates' tokens."""
-
-    step: int
-    offsets: list[int]
-    slots: Slots
+from mlxlm_cache.snapshots import Slots, Snapshots
 
 
 @register_cache("ArraysCache")
@@ -40,9 +30,7 @@ class ArraysCache(Cache):
         # Per row; below zero, how many padding tokens are still to come.
         self.offsets = [-int(p) for p in left_padding] if left_padding is not None else [0]
         self._to_come: list[int] | None = None  # per row, tokens before its right padding
-        self._limit = 0
-        self._step = 0
-        self._snapshots: deque[Snapshot] = deque()
+        self._snapshots = Snapshots()
 
     def __getitem__(self, index: int) -> mx.array | None:
         return self.slots[index]
@@ -83,9 +71,8 @@ class ArraysCache(Cache):
             come = [min(tokens, n) for n in self._to_come]
             self.offsets = [o + c for o, c in zip(self.offsets, come, strict=True)]
             self._to_come = [n - c for n, c in zip(self._to_come, come, strict=True)]
-        self._step += tokens
         if self.recording:
-            self._record()
+            self._snapshots.record(tokens, self.offsets, self.slots)
 
     def make_mask(
         self, length: int, *, window_size: int | None = None, return_array: bool = False
@@ -108,45 +95,31 @@ class ArraysCache(Cache):
         """Return 0: the state is of fixed size, and holds no token as such."""
         return 0
 
+    def copy(self) -> Self:
+        made = super().copy()
+        made._snapshots = self._snapshots.copy()
+        return made
+
     @property
     def nbytes(self) -> int:
-        older = list(self._snapshots)[:-1]  # the latest is what the slots hold
-        return allocated(*self.slots, *(slot for s in older for slot in s.slots))
+        return allocated(*self.slots, *self._snapshots.older())
 
     # Going back.
 
     @property
     def recording(self) -> bool:
-        return self._limit > 0
+        return self._snapshots.limit > 0
 
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, remember states so that up to `tokens` tokens can be taken back.
 
         Memory is bounded by as many states. 0 ends it.
         """
-        self._limit = number_of_tokens(tokens)
-        if not self.recording:
-            self._snapshots.clear()
-        elif not self._snapshots:
-            self._record()
-
-    def _record(self) -> None:
-        slots = [copy.copy(slot) for slot in self.slots]
-        self._snapshots.append(Snapshot(self._step, list(self.offsets), slots))
-        while self._step - self._snapshots[0].step > self._limit:
-            self._snapshots.popleft()
-
-    def _point(self, row: int, offset: int) -> int | None:
-        """Return the latest snapshot of a row at an offset."""
-        for i in range(len(self._snapshots) - 1, -1, -1):
-            if self._snapshots[i].offsets[row] == offset:
-                return i
-        return None
+        self._snapshots.keep(tokens, self.offsets, self.slots)
 
     def row_points(self, row: int) -> set[int]:
         """Return the numbers of tokens that can be taken back from a row now."""
-        now = max(0, self.offsets[row])
-        return {0, *(now - s.offsets[row] for s in self._snapshots if s.offsets[row] >= 0)}
+        return self._snapshots.points(row, self.offsets[row])
 
     @property
     def trimmable_tokens(self) -> int:
@@ -182,18 +155,19 @@ class ArraysCache(Cache):
             return counts
         points = []
         for i, n in enumerate(counts):
-            point = self._point(i, self.offsets[i] - n)
+            point = self._snapshots.find(i, self.offsets[i] - n)
             if point is None and n:
                 raise CacheNotTrimmable(
                     f"ArraysCache cannot take {n} tokens back: {self._reach(i)}"
                 )
-            points.append(len(self._snapshots) - 1 if point is None else point)
+            points.append(len(self._snapshots.kept) - 1 if point is None else point)
         if equal(points):
-            self.slots = [copy.copy(slot) for slot in self._snapshots[points[0]].slots]
+            self.slots = [copy.copy(slot) for slot in self._snapshots.kept[points[0]].slots]
         else:
             self.slots = [self._mixed(points, index) for index in range(len(self.slots))]
         self.offsets = [o - n for o, n in zip(self.offsets, counts, strict=True)]
-        self._forget_from(min(points))
+        self._snapshots.drop_from(min(points))
+        self._snapshots.record(0, self.offsets, self.slots)
         return counts
 
     def _reach(self, row: int) -> str:
@@ -203,7 +177,7 @@ class ArraysCache(Cache):
         return "call checkpoint(tokens) before the tokens that may be taken back"
 
     def _mixed(self, points: Sequence[int], index: int) -> mx.array | None:
-        states = [self._snapshots[p].slots[index] for p in points]
+        states = [self._snapshots.kept[p].slots[index] for p in points]
         like = next((s for s in states if s is not None), None)
         if like is None:
             return None
@@ -213,13 +187,6 @@ class ArraysCache(Cache):
                 for i, s in enumerate(states)
             ]
         )
-
-    def _forget_from(self, point: int) -> None:
-        """Drop what came after a snapshot, and make the present the latest."""
-        while len(self._snapshots) > point:
-            last = self._snapshots.pop()
-        self._step = last.step
-        self._record()
 
     # Rows.
 
@@ -232,15 +199,15 @@ class ArraysCache(Cache):
     ) -> None:
         """Announce padding in the chunks to come: see `Batch.prepare`."""
         if left_padding is not None:
-            more = indices_of(left_padding)
-            if not self.empty():
+            more = indices(left_padding)
+            if any(more) and not self.empty():
                 raise ValueError("left_padding comes before the first token, and there are some")
             offsets = self.offsets if len(self.offsets) == len(more) else [0] * len(more)
             self.offsets = [o - m for o, m in zip(offsets, more, strict=True)]
         if right_padding is not None and any(right_padding) and lengths is None:
             raise ValueError("right_padding needs the lengths before it")
         if lengths is not None and left_padding is None:
-            self._to_come = indices_of(lengths)
+            self._to_come = indices(lengths)
             if len(self.offsets) != len(self._to_come):
                 self.offsets = self.offsets[:1] * len(self._to_come)
 
@@ -261,25 +228,18 @@ class ArraysCache(Cache):
         self.offsets = [self.offsets[i] for i in rows]
         if self._to_come is not None:
             self._to_come = [self._to_come[i] for i in rows]
-        self._snapshots = deque(
-            Snapshot(s.step, [s.offsets[i] for i in rows], some(s.slots))
-            for s in self._snapshots
-            if rows
-        )
+        self._snapshots.select(rows, some)
 
     def extend(self, other: "ArraysCache") -> None:
         """Add the rows of another cache, which stays as it is. Neither can go back then."""
         joined = self.merge([self, other])
         self.slots, self.offsets = joined.slots, joined.offsets
-        self._snapshots.clear()
-        if self.recording:
-            self._record()
+        self._snapshots.restart(self.offsets, self.slots)
 
     def extract(self, idx: int) -> Self:
         """Return a row as a cache of its own."""
         made = self.copy()
-        made._snapshots.clear()
-        made._limit = 0
+        made._snapshots = Snapshots()
         made.filter([idx])
         made.slots = [None if slot is None else mx.contiguous(slot) for slot in made.slots]
         return made
@@ -340,7 +300,3 @@ class ArraysCache(Cache):
         if rows and meta_state and rows != {len(meta_state)}:
             raise ValueError(f"offsets of {len(meta_state)} sequences for state of {rows}")
         return cache
-
-
-def indices_of(values: Iterable[int]) -> list[int]:
-    return [int(v) for v in values]

@@ -111,7 +111,7 @@ class BatchGrowingCache(Batch, Generic[Stored]):
     ) -> None:
         if left_padding is not None:
             more = per_row(left_padding, self.rows, "left_padding")
-            if any(self.ends):
+            if any(more) and any(self.ends):
                 raise ValueError("left_padding comes before the first token, and there are some")
             self.left_padding = [p + m for p, m in zip(self.left_padding, more, strict=True)]
             self.offsets = [-p for p in self.left_padding]

@@ -7,7 +7,7 @@ from mlxlm_cache.affine import Affine
 from mlxlm_cache.base import Cache, Packed
 from mlxlm_cache.batch import together
 from mlxlm_cache.batch_kv import BatchGrowingCache
-from mlxlm_cache.batch_rotating import BatchRingCache
+from mlxlm_cache.batch_ring_rows import BatchRingCache
 from mlxlm_cache.quantized import QuantizedKVCache
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.rotating_quantized import RotatingQuantizedKVCache
