@@ -35,3 +35,19 @@ def test_rows_in_step_need_no_mask() -> None:
 def test_other_chunks_are_another_batch() -> None:
     with pytest.raises(CacheNotMergeable, match="has chunk_size=8, and the first cache 4"):
         ChunkedKVCache.merge([ChunkedKVCache(4), ChunkedKVCache(8)])
+
+
+def test_a_row_taken_back_to_the_start_of_a_chunk_knows_where_it_is() -> None:
+    single = ChunkedKVCache(4)
+    x = mx.zeros((1, 1, 12, 4))
+    single.update_and_fetch(x, x)
+    single.maybe_trim_front()
+    batch = ChunkedKVCache.merge([single])
+    assert batch.trim(4) == 4
+    again = batch.extract(0)
+    assert (again.offset, again.size()) == (8, 0)
+    again = ChunkedKVCache.from_state(again.state, again.meta_state)
+    assert (again.offset, again.start_position) == (8, 8)
+    again = ChunkedKVCache.merge([again, single]).extract(0)
+    keys, _ = again.update_and_fetch(x[:, :, :1], x[:, :, :1])
+    assert (again.offset, keys.shape[2]) == (9, 1)

@@ -119,7 +119,8 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
         (idx,) = chosen([idx], self.rows)
         cache = ChunkedKVCache(self.chunk_size, self.slack)
         start, end, offset = self.left_padding[idx], self.ends[idx], self.offsets[idx]
-        if self.keys is not None and self.values is not None and start < end:
+        if offset > 0:  # also where the tokens before a new chunk are forgotten
             cache.offset, cache._first = offset, offset - (end - start)
+        if self.keys is not None and self.values is not None and start < end:
             cache.state = row(self.keys, idx, start, end), row(self.values, idx, start, end)
         return cache

@@ -9,10 +9,11 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from threading import Event, Thread
 from typing import IO, Any
 
 import mlx.core as mx
@@ -43,7 +44,7 @@ DIGEST = "0.mlxlm.digest"
 _UNKNOWN = "0" * 64
 """What stands for the digest until it is known."""
 
-SAMPLE = 4 * 1024**2
+SAMPLE = 1024**2
 """Bytes of tensors that the digest covers: all of a small file, evenly spread pages of a
 large one, so that opening it stays a matter of milliseconds."""
 
@@ -51,6 +52,8 @@ _PAGE = 4096
 
 _RUN = 16 * 1024
 """A tensor with gaps is written as it lies if its runs have so many bytes at least."""
+
+_FLUSH_EVERY = 0.02  # seconds
 
 TEMPORARY = ".writing-"
 """Names of unfinished files start so."""
@@ -89,8 +92,9 @@ class Draft:
         try:
             with temporary.open("w+b") as file:
                 file.write(self.head)
-                for run in self.runs:
-                    file.write(run)
+                with _flushing(file):
+                    for run in self.runs:
+                        file.write(run)
                 digest = _digest(file, _parsed(self.head[8:], len(self.head)))
                 file.seek(self.head.index(_UNKNOWN.encode()))
                 file.write(digest.encode())
@@ -190,6 +194,30 @@ def _runs(arrays: list[mx.array]) -> Iterator[memoryview]:
             yield from _runs(list(array))
         else:
             yield from _runs([mx.contiguous(array)])
+
+
+@contextmanager
+def _flushing(file: IO[bytes]) -> Iterator[None]:
+    """Have the disk take over what is written while more is: flushing at the end takes longer."""
+    handle, done, failures = file.fileno(), Event(), []
+    sync = getattr(os, "fdatasync", os.fsync)
+
+    def flush() -> None:
+        try:
+            while not done.wait(_FLUSH_EVERY):
+                sync(handle)
+        except OSError as error:  # said once: the last flush would not know
+            failures.append(error)
+
+    thread = Thread(target=flush)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _digest(file: IO[bytes], header: Header) -> str:
