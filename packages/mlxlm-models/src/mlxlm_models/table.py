@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+
 from mlxlm_models.registry import architecture, family, list_architectures
 
 HEADER = ("type", "also", "family file", "caches", "tensor-parallel", "goldens")
@@ -18,12 +20,10 @@ HEADER = ("type", "also", "family file", "caches", "tensor-parallel", "goldens")
 
 def golden_configs(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the configs of the goldens in `folder`, by `model_type`."""
-    from safetensors import safe_open
-
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, "np") as file:
-            config = json.loads(file.metadata()["config"])
+        loaded: Any = mx.load(str(path), return_metadata=True)
+        config = json.loads(loaded[1]["config"])
         found.setdefault(config["model_type"], []).append(config)
     return found
 
