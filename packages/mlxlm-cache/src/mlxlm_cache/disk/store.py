@@ -5,7 +5,6 @@ hold, and readers need no lock: a file that was opened stays readable. Writing a
 take turns, by a lock that the system takes back from a process that dies.
 """
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -199,6 +198,8 @@ class Store:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait until no other process writes to the folder."""
+        import fcntl  # not there on Windows, where the rest of the package may be of use
+
         with (self.folder / _LOCK).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -3,8 +3,7 @@
 R17: a state that does not match its key is never stored and never served.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -55,21 +54,28 @@ def copied(cache: Sequence[Cache]) -> list[Cache]:
 
 def arrays(caches: Iterable[Any]) -> dict[int, mx.array]:
     """Return all arrays of some caches by identity: what copies share is there once."""
-    return {id(array): array for array in _arrays(list(caches))}
+    found: dict[int, mx.array] = {}
+    seen: set[int] = set()
+    waiting: list[Any] = list(caches)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, mx.array):
+            found[id(value)] = value
+        elif id(value) in seen or isinstance(value, str | bytes) or callable(value):
+            continue  # what can be called is a function, a class or a model
+        else:
+            seen.add(id(value))
+            if isinstance(value, Cache):
+                waiting += vars(value).values()
+            elif isinstance(value, dict):
+                waiting += value.values()
+            elif isinstance(value, Iterable):
+                waiting += value
+            elif hasattr(value, "__dict__"):
+                waiting += vars(value).values()
+    return found
 
 
 def nbytes(caches: Iterable[Any]) -> int:
     """Return the bytes of all arrays, spare room included, shared ones counted once."""
     return sum(array.nbytes for array in arrays(caches).values())
-
-
-def _arrays(value: Any) -> Iterator[mx.array]:
-    if isinstance(value, mx.array):
-        yield value
-    elif isinstance(value, Cache) or is_dataclass(value):
-        yield from _arrays(list(vars(value).values()))
-    elif isinstance(value, dict):
-        yield from _arrays(list(value.values()))
-    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        for item in value:
-            yield from _arrays(item)
