@@ -7,7 +7,8 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_example_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    code = "\n".join(blocks)
     done = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", code + "\nassert isinstance(text, str)"],
         capture_output=True,
@@ -16,6 +17,7 @@ def test_the_example_runs() -> None:
     )
     assert done.stderr == ""
     assert done.returncode == 0
+    assert len(re.findall(r"^\d \d+ (?:None|length|stop)$", done.stdout, re.M)) >= 40
     assert len(re.findall(r"^\[(?:length|stop), \d+ tokens\]$", done.stdout, re.M)) == 2
 
 
