@@ -16,6 +16,8 @@ TINY: dict[str, Any] = {
     "num_key_value_heads": 4,
     "head_dim": 16,
     "num_experts": 4,
+    "num_kv_shared_layers": 0,
+    "partial_rotary_factor": 0.5,
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 8,
     "kv_lora_rank": 8,

@@ -55,6 +55,8 @@ class AttentionSpec:
 
     `qk_norm` normalises queries and keys before rotation, or after with `norm_rotated`:
     each `head` with one shared weight, `each_head` with its own, or the whole `projection`.
+    `value_norm` normalises values, with no weight. `keys_as_values` takes the projected keys,
+    not yet normalised, for values too. `value_scale` multiplies values.
 
     `clip` bounds queries, keys and values. `soft_cap` bounds the scores; `alibi`, a slope per
     head, lowers those of far keys (needs keys in order: no window). `sinks` are learned
@@ -62,7 +64,7 @@ class AttentionSpec:
 
     `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
     of the query projection; `features` or `heads`: a projection of its own, with one g per
-    feature or per head. `inner_norm` normalises what the output projection reads.
+    feature or per head; softplus takes the sigmoid's place with `gate_softplus`. `inner_norm` normalises what the output projection reads.
     """
 
     hidden_size: int
@@ -85,8 +87,12 @@ class AttentionSpec:
     qk_norm: NormSpec | None = None
     qk_norm_over: Literal["head", "each_head", "projection"] = "head"
     norm_rotated: bool = False
+    value_norm: NormSpec | None = None
+    keys_as_values: bool = False
+    value_scale: float | None = None
     inner_norm: NormSpec | None = None
     gate: Literal["query", "features", "heads"] | None = None
+    gate_softplus: bool = False
     fused: Literal["rows", "groups"] | None = None
     names: AttentionNames = AttentionNames()
 
@@ -124,8 +130,11 @@ class AttentionSpec:
             shards[names.sinks] = Shard("heads")
         if self.qk_norm is not None and self.qk_norm_over == "each_head":
             shards |= {names.q_norm: Shard("heads"), names.k_norm: Shard("heads")}
+        if self.keys_as_values:
+            del shards[names.v]
         # Values reach the output projection feature by feature where no heads share them.
-        own = self.heads == self.kv_heads and not (self.fused or self.inner_norm or self.clip)
+        altered = self.fused or self.inner_norm or self.clip or self.value_norm
+        own = self.heads == self.kv_heads and not (altered or self.keys_as_values)
         groups = (ScaleGroup(names.v, (names.o,), names.o),) if own else ()
         return Plan(shards, groups)
 
@@ -133,6 +142,8 @@ class AttentionSpec:
         """Return the names of the layers that read the input."""
         names = self.names
         qkv = (names.qkv,) if self.fused else (names.q, names.k, names.v)
+        if self.keys_as_values:
+            qkv = (names.q, names.k)
         return (*qkv, names.gate) if self.gate in ("features", "heads") else qkv
 
     def build(self) -> "Attention":
@@ -175,14 +186,26 @@ class Attention(Module):
             self[names.q_norm] = self._build_norm(spec.qk_norm, spec.heads)
             self[names.k_norm] = self._build_norm(spec.qk_norm, spec.kv_heads)
         self._flat_norm = spec.qk_norm_over == "projection"
+        self._value_norm = spec.value_norm.build(spec.value_size) if spec.value_norm else None
+        self._value_scale = spec.value_scale
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
+        return self.attend(x, mask, cache)[0]
+
+    def attend(
+        self, x: mx.array, mask: Mask = None, cache: Cache | None = None
+    ) -> tuple[mx.array, Any]:
+        """Return the output, and the keys and values that were attended to."""
         queries, keys, values, gate = self._project(x)
         if self._norm_before:
             queries, keys = self._normed(queries, keys)
         if self._clip is not None:
             bound = self._clip
             queries, keys, values = (mx.clip(a, -bound, bound) for a in (queries, keys, values))
+        if self._value_norm is not None:
+            values = self._value_norm(values)
+        if self._value_scale is not None:
+            values = values * self._value_scale
         queries = queries.transpose(0, 2, 1, 3)
         keys = keys.transpose(0, 2, 1, 3)
         values = values.transpose(0, 2, 1, 3)
@@ -202,12 +225,17 @@ class Attention(Module):
         if self._gate is not None:
             gate = self[self._gate](x)
         if gate is not None:
-            gate = mx.sigmoid(gate)
+            gate = self._gated(gate)
             out = out * gate.reshape(*out.shape[:-1], -1)
         out = out.reshape(*x.shape[:-1], -1)
         if self._inner_norm is not None:
             out = self[self._inner_norm](out)
-        return self[self._o](out)  # type: ignore[no-any-return]
+        return self[self._o](out), seen
+
+    def _gated(self, gate: mx.array) -> mx.array:
+        if not self.spec.gate_softplus:
+            return mx.sigmoid(gate)
+        return mx.logaddexp(gate.astype(mx.float32), 0).astype(gate.dtype)
 
     def make_cache(self) -> Cache:
         """Return an empty cache that keeps what this layer can see."""
@@ -238,7 +266,8 @@ class Attention(Module):
         query_dim = spec.head_dim * (2 if spec.gate == "query" else 1)
         self[names.q] = nn.Linear(hidden, spec.heads * query_dim, bias=bias)
         self[names.k] = nn.Linear(hidden, spec.kv_heads * spec.head_dim, bias=bias)
-        self[names.v] = nn.Linear(hidden, spec.kv_heads * spec.value_size, bias=bias)
+        if not spec.keys_as_values:
+            self[names.v] = nn.Linear(hidden, spec.kv_heads * spec.value_size, bias=bias)
         self._gated_query = spec.gate == "query"
 
     def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array | None]:
@@ -249,12 +278,10 @@ class Attention(Module):
         gate = None
         if self._gated_query:
             queries, gate = mx.split(queries, 2, axis=-1)
-        return (
-            queries,
-            self[names.k](x).reshape(batch, length, spec.kv_heads, -1),
-            self[names.v](x).reshape(batch, length, spec.kv_heads, -1),
-            gate,
-        )
+        keys = self[names.k](x).reshape(batch, length, spec.kv_heads, -1)
+        if spec.keys_as_values:
+            return queries, keys, keys, gate
+        return queries, keys, self[names.v](x).reshape(batch, length, spec.kv_heads, -1), gate
 
 
 class FusedAttention(Attention):

@@ -54,6 +54,9 @@ class DecoderSpec:
     logit_soft_cap: float | None = None
     names: DecoderNames = DecoderNames()
 
+    def build(self) -> "Decoder":
+        return Decoder(self)
+
 
 class Decoder(Module):
     """Tokens (B, L) → normalised hidden states (B, L, hidden)."""
@@ -104,6 +107,10 @@ class Decoder(Module):
             h = layer(h, mask, layer_cache)
         return h if self._norm is None else self[self._norm](h)
 
+    def make_cache(self) -> list[Cache]:
+        """Return one empty cache per layer: rotating ones for layers with a window."""
+        return [layer.make_cache() for layer in self[self._names.layers]]
+
     def embed(
         self, tokens: mx.array, cache: Cache | None, input_embeddings: mx.array | None
     ) -> mx.array:
@@ -130,7 +137,7 @@ class CausalLM(Module):
         super().__init__()
         self.spec = spec
         self._decoder = spec.names.decoder
-        self[self._decoder] = Decoder(spec)
+        self[self._decoder] = spec.build()
         self._head_inside = spec.names.head_inside
         if not spec.tied and not self._head_inside:
             head = nn.Linear(spec.hidden_size, spec.vocab_size, bias=spec.head_bias)
@@ -168,5 +175,4 @@ class CausalLM(Module):
         return self.model[self.spec.names.layers]  # type: ignore[no-any-return]
 
     def make_cache(self) -> list[Cache]:
-        """Return one empty cache per layer: rotating ones for layers with a window."""
-        return [layer.make_cache() for layer in self.layers]
+        return self.model.make_cache()

@@ -27,6 +27,8 @@ class RopeSettings:
         read = _KINDS.get(kind)
         if read is None:
             raise self.fail("rope_type", f"{kind!r} is none of {', '.join(sorted(_KINDS))}")
+        if kind == "proportional":
+            return _proportional(self, self.number("rope_theta"), traditional)
         dims = int(self.head_dim * self.values.get("partial_rotary_factor", 1.0))
         if dims <= 0 or dims % 2:
             raise self.fail("partial_rotary_factor", f"it makes {dims} rotated features of a head")
@@ -61,6 +63,16 @@ class RopeSettings:
 
 def _default(settings: RopeSettings, dims: int, theta: float, traditional: bool) -> RopeSpec:
     return RopeSpec(dims, theta, traditional=traditional)
+
+
+def _proportional(settings: RopeSettings, theta: float, traditional: bool) -> RopeSpec:
+    """Gemma 4: the whole head is paired up, of which only the fastest pairs turn."""
+    dims = settings.head_dim
+    turning = int(settings.number("partial_rotary_factor", 1.0) * dims // 2)
+    factor = settings.positive("factor", 1.0)
+    freqs = [wave * factor for wave in _series(theta, dims)[:turning]]
+    still = [1e30] * (dims // 2 - turning)
+    return RopeSpec(dims, freqs=(*freqs, *still), traditional=traditional)
 
 
 def _linear(settings: RopeSettings, dims: int, theta: float, traditional: bool) -> RopeSpec:
@@ -157,6 +169,7 @@ def _series(theta: float, dims: int) -> list[float]:
 
 _KINDS: Mapping[str, Callable[[RopeSettings, int, float, bool], RopeSpec]] = {
     "default": _default,
+    "proportional": _default,  # which reads its own share of the head
     "mrope": _default,  # of text alone, all three positions are one
     "linear": _linear,
     "dynamic": _dynamic,
