@@ -15,7 +15,7 @@ from mlx.utils import tree_unflatten
 from mlxlm_cache.device import available_memory, backend
 
 from mlxlm_models.dequantize import dequantize_float32
-from mlxlm_models.packed import PackedEmbedding, PackedLinear
+from mlxlm_models.layers.linear import packed
 from mlxlm_models.tree import modules_of, parameters_of
 
 CpuWeights = Literal["auto", "packed", "float32"]
@@ -82,14 +82,6 @@ def dequantized(module: nn.Module) -> nn.Module:
             plain.bias = module.bias
     plain.weight = weight
     return plain
-
-
-def packed(module: nn.Module) -> nn.Module:
-    """Return a quantized layer that multiplies many rows through the BLAS."""
-    if isinstance(module, nn.QuantizedEmbedding):
-        return PackedEmbedding.from_quantized(module)
-    assert isinstance(module, nn.QuantizedLinear)
-    return PackedLinear.from_quantized(module)
 
 
 def _quantized(model: nn.Module) -> list[tuple[str, nn.Module]]:
