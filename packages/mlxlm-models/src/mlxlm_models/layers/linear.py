@@ -18,13 +18,13 @@ from mlx.utils import tree_unflatten
 from mlxlm_cache.device import Backend, backend
 
 from mlxlm_models.dequantize import dequantize_float32
-from mlxlm_models.layers import packed_kernel
+from mlxlm_models.kernels import few_rows
 from mlxlm_models.tree import modules_of
 
 CPU_ROWS = 6
 """The packed product takes 1.0 to 1.3 ns a weight and row, dequantizing 4.5 ns a weight."""
 
-CUDA_ROWS = 16
+CUDA_ROWS = 64
 
 Product = Callable[[mx.array, nn.Module], mx.array]
 """x (…, inputs) and a quantized layer → (…, outputs), without the layer's bias."""
@@ -122,13 +122,38 @@ def cpu_product(x: mx.array, layer: nn.Module) -> mx.array:
 
 def cuda_product(x: mx.array, layer: nn.Module) -> mx.array:
     rows = x.reshape(-1, x.shape[-1])
-    if packed_kernel.fits(rows, layer):
-        y = packed_kernel.multiply(rows, layer)
+    weight, scales = layer["weight"], layer["scales"]
+    affine4 = layer.bits == 4 and layer.mode == "affine"
+    if affine4 and few_rows.fits_packed4(rows, weight, scales):
+        y = few_rows.packed4(rows, weight, scales, layer["biases"], layer.group_size)
     elif rows.shape[0] <= CUDA_ROWS:
         y = packed_product(rows, layer)
+    elif affine4 and scales.dtype in few_rows.HALF:
+        y = rows @ few_rows.dequantize4(weight, scales, layer["biases"], layer.group_size).T
     else:
         y = rows @ dequantized(layer).T
     return y.reshape(*x.shape[:-1], y.shape[-1])
+
+
+class DenseLinear(nn.Linear):
+    """A linear layer with 16-bit weights on CUDA, which has a kernel for few rows."""
+
+    @classmethod
+    def from_linear(cls, layer: nn.Linear) -> Self:
+        new = cls(1, 1, "bias" in layer)
+        new.update(dict(layer))
+        return new
+
+    def __call__(self, x: mx.array) -> mx.array:
+        y = cuda_dense_product(x, self["weight"])
+        return y + self["bias"] if "bias" in self else y
+
+
+def cuda_dense_product(x: mx.array, weight: mx.array) -> mx.array:
+    rows = x.reshape(-1, x.shape[-1])
+    if few_rows.fits_dense(rows, weight):
+        return few_rows.dense(rows, weight).reshape(*x.shape[:-1], -1)
+    return x @ weight.T
 
 
 def dequantized(layer: nn.Module) -> mx.array:
