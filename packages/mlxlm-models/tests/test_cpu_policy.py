@@ -7,7 +7,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlxlm_models import cpu_policy
 from mlxlm_models.cpu_policy import SHARE, apply_cpu_policy
-from mlxlm_models.packed import PackedEmbedding, PackedLinear
+from mlxlm_models.layers.linear import PackedEmbedding, PackedLinear
 
 TOKENS = mx.arange(8)[None]
 

@@ -80,7 +80,7 @@ def _steps(
 
     def launch(tokens: mx.array, embeddings: mx.array | None = None) -> Choice:
         with mx.stream(stream):
-            choice = choose(forward(tokens, embeddings)[:, -1])
+            choice = choose(forward(tokens, embeddings))
         observed = () if observe_lazily else choice.observed
         _async_eval(choice.token, *observed, *choose.pending())
         return choice

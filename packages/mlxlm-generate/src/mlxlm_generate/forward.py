@@ -7,7 +7,7 @@ import mlx.core as mx
 from mlxlm_cache import Cache, quantize_prompt_cache
 
 from mlxlm_generate.kv import KVQuantization
-from mlxlm_generate.protocols import Model
+from mlxlm_generate.protocols import HeadedModel, Model
 
 logger = logging.getLogger(__name__)
 
@@ -26,20 +26,33 @@ class Forward:
         self.fed = 0
         self._starts = [layer.offset for layer in cache]
         self._quantization = quantization
+        self._headed = model if isinstance(model, HeadedModel) else None
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether the last token's logits, and no others, come with those before it."""
+        return self._headed is not None
 
     def __call__(self, tokens: mx.array, embeddings: mx.array | None = None) -> mx.array:
-        """Return lazy logits (1, L, V) for tokens (L,), or embeddings (L, D) in their place."""
+        """Return lazy logits (1, V) after the last of tokens (L,).
+
+        Or of embeddings (L, D) in their place.
+        """
         given: dict[str, Any] = {}
         if embeddings is not None:
             given["input_embeddings"] = embeddings[None]
-        logits = self.model(tokens[None], cache=self.cache, **given)
+        if self._headed is not None:
+            hidden = self._headed.model(tokens[None], cache=self.cache, **given)
+            logits = self._headed.logits(hidden[:, -1:])
+        else:
+            logits = self.model(tokens[None], cache=self.cache, **given)
         if self.fed == 0:
             self._check_quantization()
         self.fed += tokens.size if embeddings is None else embeddings.shape[0]
         how = self._quantization
         if how is not None and max(self._starts) + self.fed >= how.start:
             self._quantize(how)
-        return logits
+        return logits[:, -1]
 
     def states(self) -> list[Any]:
         """The arrays that the cache keeps, to evaluate."""

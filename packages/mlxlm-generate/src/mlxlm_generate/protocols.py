@@ -31,6 +31,21 @@ class Model(Protocol):
     def __call__(self, tokens: mx.array, /, *, cache: Any = None) -> mx.array: ...
 
 
+@runtime_checkable
+class HeadedModel(Model, Protocol):
+    """A model whose head can be applied to some of the hidden states alone.
+
+    Its call is `logits(model(tokens, cache=cache))`, and `model` takes what the call takes.
+    """
+
+    @property
+    def model(self) -> Callable[..., mx.array]: ...
+
+    def logits(self, hidden: mx.array, /) -> mx.array:
+        """Hidden states (B, L, D) to logits (B, L, V)."""
+        ...
+
+
 class Decoder(Protocol):
     """Token ids to text."""
 

@@ -15,7 +15,7 @@ from mlx.utils import tree_unflatten
 from mlxlm_cache.device import available_memory, backend
 
 from mlxlm_models.dequantize import dequantize_float32
-from mlxlm_models.packed import PackedEmbedding, PackedLinear
+from mlxlm_models.layers.linear import choose_products
 from mlxlm_models.tree import modules_of, parameters_of
 
 CpuWeights = Literal["auto", "packed", "float32"]
@@ -54,7 +54,7 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
         _to_float32(model)
         what, size = ("float32, dequantized" if quantized else "float32"), unpacked
     else:
-        _replace(model, packed)
+        choose_products(model)
         if cpu_weights == "packed" or kept <= bound:
             _to_float32(model)
             what, size = ("packed, computed in float32" if quantized else "float32"), kept
@@ -82,14 +82,6 @@ def dequantized(module: nn.Module) -> nn.Module:
             plain.bias = module.bias
     plain.weight = weight
     return plain
-
-
-def packed(module: nn.Module) -> nn.Module:
-    """Return a quantized layer that multiplies many rows through the BLAS."""
-    if isinstance(module, nn.QuantizedEmbedding):
-        return PackedEmbedding.from_quantized(module)
-    assert isinstance(module, nn.QuantizedLinear)
-    return PackedLinear.from_quantized(module)
 
 
 def _quantized(model: nn.Module) -> list[tuple[str, nn.Module]]:

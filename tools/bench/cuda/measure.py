@@ -1,0 +1,170 @@
+"""Speed beside mlx-lm: the same weights in one process, both sides in turn."""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from build import peer_model, prepared, quantized, random_model, read_per_token
+from mlx_lm.generate import generate_step as peer_step
+from mlx_lm.models.cache import make_prompt_cache as peer_cache
+from mlxlm_cache import make_prompt_cache
+from mlxlm_generate import generate_step
+from shapes import LLAMA_3_1_8B, SMALL
+
+Side = tuple[str, nn.Module, Callable[..., Any], Callable[..., Any]]
+
+
+def copy_bandwidth() -> float:
+    """Return bytes read and written per second by a large copy."""
+    source = mx.random.uniform(shape=(1 << 30,)).astype(mx.bfloat16)
+    mx.eval(source)
+    times = []
+    for _ in range(8):
+        start = time.perf_counter()
+        mx.eval(mx.contiguous(source[::-1])[:1])
+        times.append(time.perf_counter() - start)
+    return 2 * source.nbytes / min(times)
+
+
+def generate(side: Side, prompt: int, tokens: int) -> float:
+    """Return tokens per second of greedy decoding through generate_step, after the first."""
+    _, model, _, step = side
+    ids = mx.arange(prompt) % 1000
+    times = []
+    for _ in step(ids, model, max_tokens=tokens):
+        times.append(time.perf_counter())
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
+def loop(side: Side, batch: int, prompt: int, steps: int) -> float:
+    """Return tokens per second of the bare model loop: plain caches of equal lengths."""
+    _, model, make_cache, _ = side
+    cache = make_cache(model)
+    ids = mx.ones((batch, prompt), mx.int32)
+    mx.eval(model(ids, cache=cache)[:, -1])
+
+    def launch(tokens: mx.array) -> mx.array:
+        following = mx.argmax(model(tokens, cache=cache)[:, -1], axis=-1)[:, None]
+        mx.async_eval(following)
+        return following
+
+    tokens = launch(mx.zeros((batch, 1), mx.int32))
+    mx.eval(tokens)
+    start = time.perf_counter()
+    tokens = launch(tokens)
+    for _ in range(steps - 1):
+        following = launch(tokens)
+        mx.eval(tokens)
+        tokens = following
+    mx.eval(tokens)
+    return batch * steps / (time.perf_counter() - start)
+
+
+def first_token(side: Side, length: int) -> float:
+    """Return prompt tokens per second up to the first token, through generate_step."""
+    _, model, _, step = side
+    ids = mx.arange(length) * 7 % 1000
+    mx.eval(ids)
+    start = time.perf_counter()
+    next(iter(step(ids, model, max_tokens=1)))
+    return length / (time.perf_counter() - start)
+
+
+def bare_forward(side: Side, length: int) -> float:
+    """Return prompt tokens per second of one call of the model, all logits included."""
+    _, model, make_cache, _ = side
+    cache = make_cache(model)
+    ids = (mx.arange(length) * 7 % 1000)[None]
+    mx.eval(ids)
+    start = time.perf_counter()
+    mx.eval(model(ids, cache=cache)[:, -1], [layer.state for layer in cache])
+    return length / (time.perf_counter() - start)
+
+
+def in_turn(
+    name: str, sides: list[Side], run: Callable[[Side], float], rounds: int, warm: bool = True
+) -> dict[str, Any]:
+    """Run `rounds` of each side, alternating which is first; one more to warm up."""
+    figures: dict[str, list[float]] = {side[0]: [] for side in sides}
+    for number in range(rounds + warm):
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            value = run(side)
+            if number or not warm:
+                figures[side[0]].append(round(value, 1))
+    row = {"name": name, **{who: statistics.median(values) for who, values in figures.items()}}
+    row["all"] = figures
+    print("ROW", json.dumps(row), flush=True)
+    return row
+
+
+def cold_lengths(name: str, sides: list[Side], start: int, count: int) -> None:
+    """Each prompt of a length that this process has not seen."""
+    lengths = iter(range(start, start + 2 * count))
+    in_turn(name, sides, lambda side: first_token(side, next(lengths)), count, warm=False)
+
+
+def kinds(config: dict[str, Any], dtype: mx.Dtype) -> dict[str, Callable[[], nn.Module]]:
+    return {
+        "bf16": lambda: random_model(config, dtype),
+        "4-bit": lambda: quantized(random_model(config, dtype)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true", help="a model that a CPU can do")
+    parser.add_argument("--only", help="bf16 or 4-bit")
+    arguments = parser.parse_args()
+    config = SMALL if arguments.small else LLAMA_3_1_8B
+    shrink = 16 if arguments.small else 1
+    bandwidth = 1e11 if arguments.small else copy_bandwidth()
+    print("COPY", round(bandwidth / 1e12, 2), "TB/s", flush=True)
+    for kind, make in kinds(config, mx.bfloat16).items():
+        if arguments.only and kind != arguments.only:
+            continue
+        model = make()
+        peer = peer_model(config, model)
+        sides: list[Side] = [
+            ("mlxlm", prepared(model), make_cache, generate_step),
+            ("mlx-lm", peer, peer_cache, peer_step),
+        ]
+        roof = bandwidth / read_per_token(model)
+        print("ROOF", kind, round(roof, 1), "steps/s", flush=True)
+        short, long = 2048 // shrink, 16384 // shrink
+        cold_lengths(f"{kind} prefill, new lengths", sides, short - 60 // shrink, 4)
+        in_turn(
+            f"{kind} prefill {short}", sides, lambda side: first_token(side, short), rounds=5
+        )
+        in_turn(
+            f"{kind} prefill {short}, bare", sides, lambda side: bare_forward(side, short), 3
+        )
+        in_turn(f"{kind} prefill {long}", sides, lambda side: first_token(side, long), rounds=2)
+        in_turn(
+            f"{kind} decode 1", sides, lambda side: generate(side, 128, 200 // shrink), rounds=4
+        )
+        in_turn(
+            f"{kind} decode 1, 700 tokens", sides, lambda side: generate(side, 128, 700 // shrink), 1, warm=False
+        )
+        for batch in (1, 8, 32, 128):
+            steps = max(8, (64 if batch < 128 else 16) // shrink)
+            if kind == "4-bit" and batch == 128:
+                steps = 8
+            in_turn(
+                f"{kind} decode {batch}, bare loop",
+                sides,
+                lambda side, batch=batch, steps=steps: loop(side, batch, 128, steps),
+                rounds=3 if batch < 128 else 1,
+            )
+        del model, peer, sides
+        mx.clear_cache()
+
+
+make_cache = make_prompt_cache
+
+if __name__ == "__main__":
+    main()
