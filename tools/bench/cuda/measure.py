@@ -5,16 +5,18 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from build import peer_model, prepared, quantized, random_model, read_per_token
 from mlx_lm.generate import generate_step as peer_step
 from mlx_lm.models.cache import make_prompt_cache as peer_cache
 from mlxlm_cache import make_prompt_cache
 from mlxlm_generate import generate_step
 from shapes import LLAMA_3_1_8B, SMALL
+
+from build import peer_model, prepared, quantized, random_model, read_per_token
 
 Side = tuple[str, nn.Module, Callable[..., Any], Callable[..., Any]]
 
@@ -137,18 +139,18 @@ def main() -> None:
         print("ROOF", kind, round(roof, 1), "steps/s", flush=True)
         short, long = 2048 // shrink, 16384 // shrink
         cold_lengths(f"{kind} prefill, new lengths", sides, short - 60 // shrink, 4)
-        in_turn(
-            f"{kind} prefill {short}", sides, lambda side: first_token(side, short), rounds=5
-        )
-        in_turn(
-            f"{kind} prefill {short}, bare", sides, lambda side: bare_forward(side, short), 3
-        )
-        in_turn(f"{kind} prefill {long}", sides, lambda side: first_token(side, long), rounds=2)
+        in_turn(f"{kind} prefill {short}", sides, partial(first_token, length=short), rounds=5)
+        in_turn(f"{kind} prefill {short}, bare", sides, partial(bare_forward, length=short), 3)
+        in_turn(f"{kind} prefill {long}", sides, partial(first_token, length=long), rounds=2)
         in_turn(
             f"{kind} decode 1", sides, lambda side: generate(side, 128, 200 // shrink), rounds=4
         )
         in_turn(
-            f"{kind} decode 1, 700 tokens", sides, lambda side: generate(side, 128, 700 // shrink), 1, warm=False
+            f"{kind} decode 1, 700 tokens",
+            sides,
+            lambda side: generate(side, 128, 700 // shrink),
+            1,
+            warm=False,
         )
         for batch in (1, 8, 32, 128):
             steps = max(8, (64 if batch < 128 else 16) // shrink)

@@ -26,7 +26,7 @@ class Forward:
         self.fed = 0
         self._starts = [layer.offset for layer in cache]
         self._quantization = quantization
-        self._headed = model if isinstance(model, HeadedModel) else None
+        self._headed = _headed(model)
 
     @property
     def one_pass(self) -> bool:
@@ -90,3 +90,9 @@ class Forward:
             self.cache, bits=how.bits, group_size=how.group_size, start=how.start
         ):
             self._quantization = None
+
+
+def _headed(model: Any) -> HeadedModel | None:
+    """Return `model` if it is one; `isinstance` does not see what an `nn.Module` holds."""
+    parts = (getattr(model, name, None) for name in ("model", "logits"))
+    return model if all(map(callable, parts)) else None

@@ -31,7 +31,6 @@ class Model(Protocol):
     def __call__(self, tokens: mx.array, /, *, cache: Any = None) -> mx.array: ...
 
 
-@runtime_checkable
 class HeadedModel(Model, Protocol):
     """A model whose head can be applied to some of the hidden states alone.
 

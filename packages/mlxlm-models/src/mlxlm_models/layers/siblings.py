@@ -59,7 +59,7 @@ class Siblings:
         seen, parts = self._latest
         if seen is not x:
             whole: Any = self._whole
-            parts = mx.split(whole(x), self._ends, axis=-1)
+            parts = list(mx.split(whole(x), self._ends, axis=-1))
             self._latest = (x, parts)
         if place == len(self._ends):
             self._latest = (None, [])
