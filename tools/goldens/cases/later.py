@@ -1,4 +1,4 @@
-from .base import Case, case
+from .base import LLAMA3, YARN, Case, case, tiny
 
 BY_TYPE = {
     "full_attention": {
@@ -7,6 +7,16 @@ BY_TYPE = {
         "partial_rotary_factor": 0.5,
     },
     "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+}
+BAILING = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 1,
+    "moe_intermediate_size": 8,
+    "first_k_dense_replace": 1,
+    "rope_theta": 100.0,
+    "use_qkv_bias": True,
+    "routed_scaling_factor": 2.5,
 }
 CASES: dict[str, Case] = {
     "mimo_v2_flash": case(
@@ -88,5 +98,51 @@ CASES: dict[str, Case] = {
             "tie_word_embeddings": False,
         },
         [{"rope_theta": 10000.0}],
+    ),
+    "telechat3": case(
+        model_type="telechat3", source="mlx-lm", rope_theta=100.0, rope_scaling=LLAMA3
+    ),
+    "nanbeige": case(
+        {"rope_scaling": None},
+        model_type="nanbeige",
+        source="mlx-lm",
+        head_dim=16,
+        rope_theta=100.0,
+        rope_scaling=YARN,
+    ),
+    "qwen": case(
+        model_type="qwen",
+        source="mlx-lm",
+        kv_channels=8,
+        layer_norm_epsilon=1e-5,
+        no_bias=True,
+    ),
+    "pixtral": Case(
+        {"model_type": "pixtral", "text_config": tiny("mistral", head_dim=16, rope_theta=100.0)},
+        source="mlx-lm",
+    ),
+    "bailing_moe": case(
+        {"routed_scaling_factor": 1.0},
+        model_type="bailing_moe",
+        source="mlx-lm",
+        **BAILING,
+        norm_topk_prob=False,
+    ),
+    "bailing_moe_sigmoid": case(
+        {"routed_scaling_factor": 1.0},
+        {"topk_group": 4},
+        model_type="bailing_moe",
+        source="mlx-lm",
+        **BAILING
+        | {
+            "num_experts": 8,
+            "score_function": "sigmoid",
+            "moe_router_enable_expert_bias": True,
+            "n_group": 4,
+            "topk_group": 1,
+            "use_qk_norm": True,
+            "partial_rotary_factor": 0.5,
+        },
+        norm_topk_prob=True,
     ),
 }

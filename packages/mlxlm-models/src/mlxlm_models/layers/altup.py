@@ -125,7 +125,7 @@ class AltUp(Module):
         """Return each stream moved by what is new in h, as far as its coefficient says."""
         share = self["correction_coefs"](self._modes(h)) + 1.0
         new = h - predicted[self._active]
-        return predicted + share.transpose(2, 0, 1)[..., None] * new
+        return predicted + share.transpose(2, 0, 1)[..., None] * new  # type: ignore[no-any-return]
 
     def scaled(self, h: mx.array) -> mx.array:
         return h * self["correct_output_scale"] if self._scales else h
@@ -172,4 +172,4 @@ class SparseMLP(GatedMLP):
         cut = gate.mean(axis=-1, keepdims=True) + gate.std(axis=-1, keepdims=True) * (
             self._deviations
         )
-        return self._activation(mx.maximum(gate - cut, 0)) * self[self._up](x)
+        return self._activation(mx.maximum(gate - cut, 0)) * self[self._up](x)  # type: ignore[no-any-return]

@@ -64,7 +64,8 @@ class AttentionSpec:
 
     `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
     of the query projection; `features` or `heads`: a projection of its own, with one g per
-    feature or per head; softplus takes the sigmoid's place with `gate_softplus`. `inner_norm` normalises what the output projection reads.
+    feature or per head; with `gate_softplus`, softplus instead of sigmoid. `inner_norm`
+    normalises what the output projection reads.
     """
 
     hidden_size: int
@@ -141,7 +142,7 @@ class AttentionSpec:
     def readers(self) -> tuple[str, ...]:
         """Return the names of the layers that read the input."""
         names = self.names
-        qkv = (names.qkv,) if self.fused else (names.q, names.k, names.v)
+        qkv: tuple[str, ...] = (names.qkv,) if self.fused else (names.q, names.k, names.v)
         if self.keys_as_values:
             qkv = (names.q, names.k)
         return (*qkv, names.gate) if self.gate in ("features", "heads") else qkv

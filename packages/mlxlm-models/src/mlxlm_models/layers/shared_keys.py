@@ -61,7 +61,8 @@ class SharedAttention(Module):
         rope = self._rope
         if rope is not None:
             queries = rope.rotate(queries, seen.offset, rope.base, rope.freqs)
+        keys, values = seen.keys_values
         out = scaled_dot_product_attention(
-            queries, *seen.keys_values, cache=seen.cache, scale=self._scale, mask=mask
+            queries, keys, values, cache=seen.cache, scale=self._scale, mask=mask
         )
         return self[self._names.o](out.transpose(0, 2, 1, 3).reshape(batch, length, -1))  # type: ignore[no-any-return]
