@@ -8,6 +8,7 @@ from mlxlm_cache.base import Packed
 from mlxlm_cache.float_attention import float_attention
 from mlxlm_cache.masks import Mask
 from mlxlm_cache.quantized_attention import quantized_scaled_dot_product_attention
+from mlxlm_cache.unfused_attention import Score
 
 
 def scaled_dot_product_attention(
@@ -18,6 +19,8 @@ def scaled_dot_product_attention(
     scale: float,
     mask: Mask,
     sinks: mx.array | None = None,
+    *,
+    score: Score | None = None,
 ) -> mx.array:
     """Return softmax(scale * Q K^T) V, of shape (B, n_heads, L, D of the values).
 
@@ -25,10 +28,10 @@ def scaled_dot_product_attention(
     n_heads, or the triples of a quantized cache, which `cache` then is. `mask` is None,
     "causal" (the last query aligned with the last key), boolean (True: attend) or
     additive. `sinks`, (n_heads,), are logits that take part in each row's softmax and
-    have no value.
+    have no value. `score` changes the scaled scores, number by number, before the mask.
     """
     if isinstance(keys, mx.array) and isinstance(values, mx.array):
-        return float_attention()(queries, keys, values, mask, sinks, scale=scale)
+        return float_attention()(queries, keys, values, mask, sinks, scale=scale, score=score)
     if isinstance(keys, mx.array) or isinstance(values, mx.array):
         raise TypeError("keys and values must both be arrays or both be packed")
     if not (hasattr(cache, "group_size") and hasattr(cache, "bits")):
@@ -45,4 +48,5 @@ def scaled_dot_product_attention(
         group_size=cache.group_size,
         bits=cache.bits,
         sinks=sinks,
+        score=score,
     )

@@ -8,7 +8,6 @@ then are operations on whole rows, which MLX vectorizes.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import mlx.core as mx
@@ -16,11 +15,10 @@ import mlx.core as mx
 from mlxlm_cache.cpu_exp import LOG2_E, fast_exp2
 from mlxlm_cache.masks import Mask
 from mlxlm_cache.query_blocks import attend_in_blocks
+from mlxlm_cache.unfused_attention import Score
 
 MAX_SCORES = 1 << 19  # 2 MB
 MAX_ROWS = 64
-
-Score = Callable[[mx.array], mx.array]
 
 
 def vectorized_attention(
@@ -33,10 +31,7 @@ def vectorized_attention(
     scale: float,
     score: Score | None = None,
 ) -> mx.array:
-    """Do what `scaled_dot_product_attention` does over float keys and values, in float32.
-
-    `score` is applied to the scaled scores, elementwise, before the mask.
-    """
+    """Do what `scaled_dot_product_attention` does over float keys and values, in float32."""
     out = attend_in_blocks(
         partial(_attend, scale=scale, score=score),
         queries.astype(mx.float32),

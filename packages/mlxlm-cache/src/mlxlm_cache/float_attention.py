@@ -1,6 +1,6 @@
 """Attention over float keys and values, as the backend does it best."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
 import mlx.core as mx
@@ -8,6 +8,11 @@ import mlx.core as mx
 from mlxlm_cache.cpu_attention import vectorized_attention
 from mlxlm_cache.cpu_exp import fast_exp_pays
 from mlxlm_cache.masks import Mask
+from mlxlm_cache.query_blocks import attend_in_blocks
+from mlxlm_cache.unfused_attention import Score, matmul, unfused_attention
+
+MAX_SCORES = 1 << 26
+"""Pairs of query and key at a time: 128 MB of float16 scores where they are stored."""
 
 _FEW_SCORES = 1 << 13  # for fewer, starting the many operations takes longer than they do
 
@@ -22,16 +27,17 @@ class FloatAttention(Protocol):
         sinks: mx.array | None,
         *,
         scale: float,
+        score: Score | None,
     ) -> mx.array: ...
 
 
 @cache
 def float_attention() -> FloatAttention:
     """Return what computes `scaled_dot_product_attention` on MLX's default device."""
-    return _vectorized if fast_exp_pays() else _fused
+    return _on_cpu if fast_exp_pays() else _fused
 
 
-def _vectorized(
+def _on_cpu(
     queries: mx.array,
     keys: mx.array,
     values: mx.array,
@@ -39,12 +45,12 @@ def _vectorized(
     sinks: mx.array | None,
     *,
     scale: float,
+    score: Score | None,
 ) -> mx.array:
     batch, heads, length, _ = queries.shape
-    attend = (
-        vectorized_attention if batch * heads * length * keys.shape[2] >= _FEW_SCORES else _fused
-    )
-    return attend(queries, keys, values, mask, sinks, scale=scale)
+    few = batch * heads * length * keys.shape[2] < _FEW_SCORES
+    attend = _fused if few else vectorized_attention
+    return attend(queries, keys, values, mask, sinks, scale=scale, score=score)
 
 
 def _fused(
@@ -55,7 +61,11 @@ def _fused(
     sinks: mx.array | None,
     *,
     scale: float,
+    score: Score | None,
 ) -> mx.array:
+    if score is not None:
+        attend = partial(unfused_attention, scale=scale, score=score, product=matmul)
+        return attend_in_blocks(attend, queries, keys, values, mask, sinks, max_scores=MAX_SCORES)
     if isinstance(mask, mx.array) and mask.dtype != mx.bool_:
         mask = mask.astype(queries.dtype)
     if sinks is not None:

@@ -1,8 +1,7 @@
-"""Attention over packed keys and values, of which one layer's is unpacked at a time.
+"""Attention over packed keys and values, of which one layer's are unpacked at a time.
 
 For one or a few queries the packed values are multiplied as they are. For more that takes
-longer than unpacking them first, on every backend, and MLX has fast attention kernels for
-unpacked ones.
+longer than unpacking them first, and MLX has fast attention kernels for unpacked ones.
 """
 
 from functools import cache, partial
@@ -11,12 +10,10 @@ import mlx.core as mx
 
 from mlxlm_cache.base import Packed
 from mlxlm_cache.device import backend
-from mlxlm_cache.float_attention import float_attention
-from mlxlm_cache.masks import Mask, create_causal_mask
+from mlxlm_cache.float_attention import MAX_SCORES, float_attention
+from mlxlm_cache.masks import Mask
 from mlxlm_cache.query_blocks import attend_in_blocks
-
-MAX_SCORES = 1 << 26
-"""Pairs of query and key at a time: 128 MB of float16 scores where a kernel stores them."""
+from mlxlm_cache.unfused_attention import Score, unfused_attention
 
 
 def quantized_scaled_dot_product_attention(
@@ -29,20 +26,22 @@ def quantized_scaled_dot_product_attention(
     group_size: int = 64,
     bits: int = 8,
     sinks: mx.array | None = None,
+    score: Score | None = None,
 ) -> mx.array:
     """Do what `scaled_dot_product_attention` does, with the softmax in float32.
 
-    Memory beyond the result: the keys and values unpacked, and at most MAX_SCORES scores.
+    Memory beyond the result: these keys and values unpacked, and MAX_SCORES scores.
     """
     _, heads, length, _ = queries.shape
     if heads // keys[0].shape[1] * length <= _packed_rows():
-        attend = partial(_attend_packed, scale=scale, group_size=group_size, bits=bits)
+        product = partial(_packed_product, group_size=group_size, bits=bits)
+        attend = partial(unfused_attention, scale=scale, score=score, product=product)
         return attend_in_blocks(attend, queries, keys, values, mask, sinks, max_scores=MAX_SCORES)
     return attend_in_blocks(
-        partial(float_attention(), scale=scale),
+        partial(float_attention(), scale=scale, score=score),
         queries,
-        mx.dequantize(*keys, group_size=group_size, bits=bits, dtype=queries.dtype),
-        mx.dequantize(*values, group_size=group_size, bits=bits, dtype=queries.dtype),
+        _unpacked(keys, group_size, bits).astype(queries.dtype),
+        _unpacked(values, group_size, bits).astype(queries.dtype),
         mask,
         sinks,
         max_scores=MAX_SCORES,
@@ -57,56 +56,11 @@ def _packed_rows() -> int:
     return {"cpu": 4, "cuda": 0, "metal": 16}[backend()]
 
 
-def _attend_packed(
-    queries: mx.array,
-    keys: Packed,
-    values: Packed,
-    mask: Mask,
-    sinks: mx.array | None,
-    *,
-    scale: float,
-    group_size: int,
-    bits: int,
+def _packed_product(
+    x: mx.array, packed: Packed, *, transpose: bool, group_size: int, bits: int
 ) -> mx.array:
-    """Attend with packed products.
-
-    The query heads that share a key head are rows of one product, so that each packed
-    key is read once.
-    """
-    batch, heads, length, _ = queries.shape
-    n_kv, size = keys[0].shape[1:3]
-    rows = (batch, n_kv, heads // n_kv * length)
-    scores = mx.quantized_matmul(
-        (queries * scale).reshape(*rows, -1),
-        *keys,
-        transpose=True,
-        group_size=group_size,
-        bits=bits,
-    ).reshape(batch, heads, length, size)
-    weights = _softmax(_masked(scores, mask), sinks)
-    out = mx.quantized_matmul(
-        weights.reshape(*rows, size), *values, transpose=False, group_size=group_size, bits=bits
-    )
-    return out.reshape(batch, heads, length, -1)
+    return mx.quantized_matmul(x, *packed, transpose=transpose, group_size=group_size, bits=bits)
 
 
-def _masked(scores: mx.array, mask: Mask) -> mx.array:
-    if mask is None:
-        return scores
-    if isinstance(mask, str):
-        length, size = scores.shape[-2:]
-        mask = create_causal_mask(length, offset=size - length)
-    if mask.dtype == mx.bool_:
-        lowest = mx.array(mx.finfo(scores.dtype).min, dtype=scores.dtype)
-        return mx.where(mask, scores, lowest)
-    return scores + mask.astype(scores.dtype)
-
-
-def _softmax(scores: mx.array, sinks: mx.array | None) -> mx.array:
-    """Normalize over keys and, where there is one, the head's sink."""
-    if sinks is None:
-        return mx.softmax(scores, axis=-1, precise=True)
-    batch, heads, length, _ = scores.shape
-    column = mx.broadcast_to(sinks.astype(scores.dtype)[:, None, None], (batch, heads, length, 1))
-    weights = mx.softmax(mx.concatenate([scores, column], axis=-1), axis=-1, precise=True)
-    return weights[..., :-1]
+def _unpacked(packed: Packed, group_size: int, bits: int) -> mx.array:
+    return mx.dequantize(*packed, group_size=group_size, bits=bits)

@@ -3,7 +3,13 @@ import math
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlxlm_models.layers.activations import ACTIVATIONS, gate
+from mlxlm_models.layers.activations import (
+    ACTIVATIONS,
+    FAST,
+    FEW,
+    Activation,
+    gate,
+)
 
 X = np.linspace(-6, 6, 49)
 ERF = np.vectorize(math.erf)
@@ -36,6 +42,28 @@ def test_gates_multiply_and_keep_the_dtype(name: str, dtype: mx.Dtype) -> None:
     gated = gate(name)(x, x + 1)
     assert gated.dtype == dtype
     assert mx.allclose(gated, ACTIVATIONS[name](x) * (x + 1), rtol=0.02, atol=0.02).item()
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_gates_of_many_numbers_are_the_same(name: str) -> None:
+    x = mx.tile(mx.array(X, mx.float32), 1 + FEW // len(X))
+    expected = np.tile(EXPECTED[name] * (X + 1), 1 + FEW // len(X))
+    np.testing.assert_allclose(np.array(gate(name)(x, x + 1)), expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("exact", FAST)
+def test_fast_activations_keep_up_at_the_ends(exact: Activation) -> None:
+    fast = FAST[exact]
+    x = mx.array([-100.0, -30, -1e-30, 0, 1e-30, 30, 100, 1e30, math.inf])
+    np.testing.assert_allclose(fast(x), exact(x), rtol=1e-6, atol=2e-7)
+    assert mx.isnan(fast(mx.array(math.nan))).item()
+
+
+@pytest.mark.parametrize("exact", FAST)
+def test_the_gradients_of_fast_activations_are_the_same(exact: Activation) -> None:
+    x = mx.array([*X, -100, 100], mx.float32)
+    ours, theirs = (mx.grad(lambda x, f=f: f(x).sum())(x) for f in (FAST[exact], exact))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_an_unknown_activation_is_a_key_error() -> None:
