@@ -196,7 +196,7 @@ def test_R59_recurrent_layers(
 def test_R59_R10_keys_and_values_that_are_quantized_on_the_way(
     model: Any, requests: list[Plan], engine: dict[str, Any], start: int, bound: int | None
 ) -> None:
-    options = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": start}
+    options = {"kv_bits": 2, "kv_group_size": 32, "quantized_kv_start": start}
     requests = [plan for plan in requests if not (bound and plan.history)]
     if requests:
         compare(model, requests, engine, max_kv_size=bound, **options)
