@@ -1,10 +1,11 @@
 """A model together with its cache."""
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 from mlxlm_cache import Cache, quantize_prompt_cache
+from mlxlm_cache.device import backend
 
 from mlxlm_generate.kv import KVQuantization
 from mlxlm_generate.protocols import HeadedModel, Model
@@ -26,7 +27,10 @@ class Forward:
         self.fed = 0
         self._starts = [layer.offset for layer in cache]
         self._quantization = quantization
-        self._headed = model if isinstance(model, HeadedModel) else None
+        # On CUDA starting a step costs more than a chunk's last layer, which is left out
+        # where only the cache is wanted.
+        headed = isinstance(model, HeadedModel) and backend() == "cuda"
+        self._headed = cast(HeadedModel, model) if headed else None
 
     @property
     def one_pass(self) -> bool:
