@@ -1,6 +1,6 @@
 """MLX on CUDA: right answers, then speed beside mlx-lm. See README.md.
 
-    python tools/bench/cuda --wheels DIR [--target DIR] [--small] [--out FILE]
+python tools/bench/cuda --wheels DIR [--target DIR] [--small] [--out FILE]
 """
 
 import argparse

@@ -26,7 +26,9 @@ def copy_bandwidth() -> float:
     times = []
     for _ in range(8):
         start = time.perf_counter()
-        mx.eval(mx.contiguous(source[::-1])[:1])
+        copy = source + 1
+        mx.eval(copy)
+        del copy
         times.append(time.perf_counter() - start)
     return 2 * source.nbytes / min(times)
 
@@ -130,25 +132,25 @@ def main() -> None:
         model = make()
         peer = peer_model(config, model)
         sides: list[Side] = [
-            ("mlxlm", prepared(model), make_cache, generate_step),
+            ("mlxlm", prepared(model), make_prompt_cache, generate_step),
             ("mlx-lm", peer, peer_cache, peer_step),
         ]
         roof = bandwidth / read_per_token(model)
         print("ROOF", kind, round(roof, 1), "steps/s", flush=True)
         short, long = 2048 // shrink, 16384 // shrink
         cold_lengths(f"{kind} prefill, new lengths", sides, short - 60 // shrink, 4)
-        in_turn(
-            f"{kind} prefill {short}", sides, lambda side: first_token(side, short), rounds=5
-        )
-        in_turn(
-            f"{kind} prefill {short}, bare", sides, lambda side: bare_forward(side, short), 3
-        )
+        in_turn(f"{kind} prefill {short}", sides, lambda side: first_token(side, short), rounds=5)
+        in_turn(f"{kind} prefill {short}, bare", sides, lambda side: bare_forward(side, short), 3)
         in_turn(f"{kind} prefill {long}", sides, lambda side: first_token(side, long), rounds=2)
         in_turn(
             f"{kind} decode 1", sides, lambda side: generate(side, 128, 200 // shrink), rounds=4
         )
         in_turn(
-            f"{kind} decode 1, 700 tokens", sides, lambda side: generate(side, 128, 700 // shrink), 1, warm=False
+            f"{kind} decode 1, 700 tokens",
+            sides,
+            lambda side: generate(side, 128, 700 // shrink),
+            rounds=1,
+            warm=False,
         )
         for batch in (1, 8, 32, 128):
             steps = max(8, (64 if batch < 128 else 16) // shrink)
@@ -163,8 +165,6 @@ def main() -> None:
         del model, peer, sides
         mx.clear_cache()
 
-
-make_cache = make_prompt_cache
 
 if __name__ == "__main__":
     main()
