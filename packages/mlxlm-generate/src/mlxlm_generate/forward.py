@@ -5,6 +5,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlxlm_cache import Cache, quantize_prompt_cache
+from mlxlm_cache.device import backend
 
 from mlxlm_generate.kv import KVQuantization
 from mlxlm_generate.protocols import HeadedModel, Model
@@ -26,7 +27,9 @@ class Forward:
         self.fed = 0
         self._starts = [layer.offset for layer in cache]
         self._quantization = quantization
-        self._headed = _headed(model)
+        # On CUDA starting a step costs more than a chunk's last layer, which is left out
+        # where only the cache is wanted.
+        self._headed = _headed(model) if backend() == "cuda" else None
 
     @property
     def one_pass(self) -> bool:

@@ -30,9 +30,9 @@ L = TypeVar("L", bound=nn.Module)
 CPU_ROWS = 6
 """The packed product takes 1.0 to 1.3 ns a weight and row, dequantizing 4.5 ns a weight."""
 
-CUDA_ROWS = 16
-"""For more, MLX's packed product is slower than dequantizing, or nearly; and it has to be
-compiled for each range of rows (up to 16, 32, 64), which takes half a minute."""
+CUDA_ROWS = 1
+"""MLX's packed product has to be compiled for several rows, half a minute for each kind of
+weights and range of rows (up to 16, 32, 64)."""
 
 
 def choose_products(model: nn.Module) -> None:
