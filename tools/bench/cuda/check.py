@@ -21,11 +21,10 @@ import mlx.nn as nn  # noqa: E402
 
 mx.set_default_device(mx.Device(mx.cpu if arguments.device == "cpu" else mx.gpu))
 
+from build import prepared, quantized, random_model  # noqa: E402
 from mlxlm_cache import make_prompt_cache, scaled_dot_product_attention  # noqa: E402
 from mlxlm_generate import generate_step  # noqa: E402
 from shapes import SMALL  # noqa: E402
-
-from build import prepared, quantized, random_model  # noqa: E402
 
 ROWS = (1, 3, 8, 13, 32, 33, 70)
 QUANTIZATIONS = {

@@ -10,13 +10,12 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from build import peer_model, prepared, quantized, random_model, read_per_token
 from mlx_lm.generate import generate_step as peer_step
 from mlx_lm.models.cache import make_prompt_cache as peer_cache
 from mlxlm_cache import make_prompt_cache
 from mlxlm_generate import generate_step
 from shapes import LLAMA_3_1_8B, SMALL
-
-from build import peer_model, prepared, quantized, random_model, read_per_token
 
 Side = tuple[str, nn.Module, Callable[..., Any], Callable[..., Any]]
 
