@@ -51,7 +51,7 @@ class Layer:
         q, k, v = mx.split(heads.transpose(0, 2, 1, 3), [HEADS, HEADS + KV_HEADS], axis=1)
         q = mx.fast.rope(q, DIM, traditional=False, base=5e5, scale=1.0, offset=cache.offset)
         k = mx.fast.rope(k, DIM, traditional=False, base=5e5, scale=1.0, offset=cache.offset)
-        seen = cache.update_and_fetch(k, v)
+        seen: Any = cache.update_and_fetch(k, v)
         out = scaled_dot_product_attention(q, *seen, cache, DIM**-0.5, "causal")
         x = x + out.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1) @ self.out
         if self.mlp:
