@@ -124,8 +124,8 @@ def test_R13_a_quantized_prompt_takes_less_memory_than_a_float_one() -> None:
                     x.reshape(1, chunk, 2, 64).transpose(0, 2, 1, 3)
                     for x in mx.split(h @ weight, 4, axis=-1)
                 )
-                seen: Any = cache.update_and_fetch(k, v)
-                out = scaled_dot_product_attention(q, *seen, cache, 0.125, "causal")
+                keys, values = cache.update_and_fetch(k, v)
+                out = scaled_dot_product_attention(q, keys, values, cache, 0.125, "causal")
                 h = h + out.transpose(0, 2, 1, 3).reshape(h.shape)
             mx.eval(h, [cache.state for cache in caches])
         return mx.get_peak_memory() - before
