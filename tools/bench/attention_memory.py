@@ -37,7 +37,7 @@ CACHES: dict[str, Callable[[], Cache]] = {
 class Layer:
     def __init__(self, mlp: bool, dtype: mx.Dtype) -> None:
         def weight(*shape: int) -> mx.array:
-            return (mx.random.normal(shape) * shape[0] ** -0.5).astype(dtype)
+            return mx.random.normal(shape, scale=shape[0] ** -0.5).astype(dtype)
 
         self.qkv = weight(HIDDEN, (HEADS + 2 * KV_HEADS) * DIM)
         self.out = weight(HEADS * DIM, HIDDEN)
@@ -51,8 +51,8 @@ class Layer:
         q, k, v = mx.split(heads.transpose(0, 2, 1, 3), [HEADS, HEADS + KV_HEADS], axis=1)
         q = mx.fast.rope(q, DIM, traditional=False, base=5e5, scale=1.0, offset=cache.offset)
         k = mx.fast.rope(k, DIM, traditional=False, base=5e5, scale=1.0, offset=cache.offset)
-        seen = cache.update_and_fetch(k, v)
-        out = scaled_dot_product_attention(q, *seen, cache, DIM**-0.5, "causal")
+        keys, values = cache.update_and_fetch(k, v)
+        out = scaled_dot_product_attention(q, keys, values, cache, DIM**-0.5, "causal")
         x = x + out.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1) @ self.out
         if self.mlp:
             gate, up, down = self.mlp

@@ -67,11 +67,11 @@ def test_R12_it_equals_attention_over_the_unpacked_values(
 ) -> None:
     """Every mask, with sinks, for a prompt and for a token, however it is computed."""
     size = max(length, 9)
-    settings = {"group_size": group_size, "bits": bits}
+    options: Any = {"group_size": group_size, "bits": bits}
     q = mx.random.normal((2, HEADS, length, 128), key=mx.random.key(0))
     k, v = (mx.random.normal((2, KV, size, 128), key=mx.random.key(i)) for i in (1, 2))
-    keys: Any = mx.quantize(k, **settings)
-    values: Any = mx.quantize(v, **settings)
+    keys: Any = mx.quantize(k, **options)
+    values: Any = mx.quantize(v, **options)
     used = SINKS if sinks else None
     passed, meant = make_mask(mask, length, size)
     with pytest.MonkeyPatch.context() as patch:
@@ -80,12 +80,12 @@ def test_R12_it_equals_attention_over_the_unpacked_values(
         patch.setattr(module, "float_attention", lambda: kernel)
         patch.setattr(module, "MAX_SCORES", budget)
         out = quantized_scaled_dot_product_attention(
-            q, keys, values, scale=0.1, mask=passed, sinks=used, **settings
+            q, keys, values, scale=0.1, mask=passed, sinks=used, **options
         )
     expected = attention(
         q,
-        mx.dequantize(*keys, **settings),
-        mx.dequantize(*values, **settings),
+        mx.dequantize(*keys, **options),
+        mx.dequantize(*values, **options),
         0.1,
         meant,
         None if used is None else np.array(used),
@@ -124,8 +124,8 @@ def test_R13_a_quantized_prompt_takes_less_memory_than_a_float_one() -> None:
                     x.reshape(1, chunk, 2, 64).transpose(0, 2, 1, 3)
                     for x in mx.split(h @ weight, 4, axis=-1)
                 )
-                seen = cache.update_and_fetch(k, v)
-                out = scaled_dot_product_attention(q, *seen, cache, 0.125, "causal")
+                keys, values = cache.update_and_fetch(k, v)
+                out = scaled_dot_product_attention(q, keys, values, cache, 0.125, "causal")
                 h = h + out.transpose(0, 2, 1, 3).reshape(h.shape)
             mx.eval(h, [cache.state for cache in caches])
         return mx.get_peak_memory() - before
