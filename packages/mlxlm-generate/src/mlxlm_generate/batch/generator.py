@@ -16,13 +16,13 @@ from mlxlm_sample import Sampler as MadeSampler
 from mlxlm_generate.batch.constraint import TokenConstraint
 from mlxlm_generate.batch.insertion import make_requests
 from mlxlm_generate.batch.lane import Lane
-from mlxlm_generate.batch.memory import CacheNeed, default_budget
+from mlxlm_generate.batch.lanes import Lanes
+from mlxlm_generate.batch.memory import Budget
 from mlxlm_generate.batch.prefill import Prefill
 from mlxlm_generate.batch.request import Request, Tokens
 from mlxlm_generate.batch.response import BatchStats, Extracted, PromptResponse, TokenResponse
 from mlxlm_generate.batch.rows import Row
 from mlxlm_generate.batch.stop import StopMatcher, StopSequenceMatcher
-from mlxlm_generate.batch.switch import switched
 from mlxlm_generate.defaults import GENERATION
 from mlxlm_generate.errors import InvalidOption
 from mlxlm_generate.kv import kv_quantization, working_cache
@@ -94,15 +94,13 @@ class BatchGenerator:
         self._max_kv_size = max_kv_size
         self._quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
         self._fresh_cache()  # raises what it would raise later
-        self._need: CacheNeed | None = None
-        self._strict = memory_budget is not None
-        self._budget = default_budget(model) if memory_budget is None else memory_budget
+        self._budget = Budget(model, memory_budget, self._fresh_cache, self._quantization)
         self._keep_caches = return_prompt_caches
         self._stream = generation_stream() if stream is None else stream
 
         self._waiting: deque[Row] = deque()
         self._prefill = Prefill(model, self._quantization, self._fresh_cache)
-        self._lanes: list[Lane] = []
+        self._lanes = Lanes()
         self._rows: dict[int, Row] = {}
         self._out: list[TokenResponse] = []
         self._next_uid = 0
@@ -196,7 +194,7 @@ class BatchGenerator:
         with mx.stream(self._stream):
             rows = [self._row(request, self._next_uid + i) for i, request in enumerate(requests)]
             for row in rows:
-                self._check_fits(row)
+                self._budget.check(row)
         self._next_uid += len(rows)
         self._waiting.extend(rows)
         self._rows.update((row.uid, row) for row in rows)
@@ -228,32 +226,15 @@ class BatchGenerator:
     def _fresh_cache(self) -> list[Cache]:
         return working_cache(self._model, None, self._max_kv_size, self._quantization)
 
-    # Memory.
-
-    def _bytes(self, rows: int, tokens: int) -> int:
-        """Return what so many rows take where the longest has so many tokens."""
-        if self._need is None:
-            self._need = CacheNeed(self._model, self._fresh_cache(), self._quantization)
-        return rows * self._need(tokens)
-
-    def _check_fits(self, row: Row) -> None:
-        if self._strict and self._bytes(1, row.may_need) > self._budget:
-            raise InvalidOption(
-                f"A prompt of {len(row.prompt)} tokens with max_tokens="
-                f"{row.request.max_tokens} may need {self._bytes(1, row.may_need)} bytes, more "
-                f"than memory_budget={self._budget}: raise that, or lower max_tokens."
-            )
-
     def _admit(self) -> None:
-        running = [row for lane in self._lanes for row in lane.rows] + list(self._prefill.rows)
+        running = self._lanes.rows + list(self._prefill.rows)
         while (
             self._waiting
             and len(running) < self._most
             and len(self._prefill.rows) < self._most_prompts
         ):
             row = self._waiting[0]
-            longest = max(other.may_need for other in [*running, row])
-            if running and self._bytes(len(running) + 1, longest) > self._budget:
+            if not self._budget.fits(running, row):
                 return
             self._waiting.popleft()
             given = row.request.cache
@@ -304,9 +285,8 @@ class BatchGenerator:
 
     def _decode(self) -> None:
         if self._quantization is not None:
-            moved = [switched(lane, self._quantization) for lane in self._lanes]
-            self._place([lane for lane in moved if lane is not None])
-        for lane in list(self._lanes):
+            self._lanes.quantize(self._quantization)
+        for lane in self._lanes:
             seen = len(self._out)
             try:
                 lane.step(self._model, self._out)
@@ -333,7 +313,7 @@ class BatchGenerator:
         for uid in gone:
             del self._rows[uid]
         lane.leave(list(gone.values()))
-        self._lanes = [lane for lane in self._lanes if lane.rows]
+        self._lanes.sweep()
 
     def _process_prompts(self) -> list[PromptResponse]:
         running = bool(self._lanes)
@@ -351,7 +331,7 @@ class BatchGenerator:
             if row.fault is not None:
                 self._out.append(row.failure(row.fault))
                 del self._rows[row.uid]
-        self._place([lane for lane in ready if not self._filled(lane)])
+        self._lanes.place([lane for lane in ready if not self._filled(lane)])
         return prompts
 
     def _filled(self, lane: Lane) -> bool:
@@ -369,21 +349,6 @@ class BatchGenerator:
         lane.leave(done)
         return not lane.rows
 
-    def _place(self, lanes: Sequence[Lane]) -> None:
-        """Let new lanes join those of their kind."""
-        groups: dict[object, list[Lane]] = {}
-        for lane in lanes:
-            groups.setdefault(id(lane) if lane.kind is None else lane.kind, []).append(lane)
-        for kind, (first, *others) in groups.items():
-            there = next((lane for lane in self._lanes if lane.kind == kind), None)
-            if there is None:
-                self._lanes.append(first)
-            else:
-                others.insert(0, first)
-                first = there
-            if others:
-                first.join(others)
-
     # Caches.
 
     def extract_cache(self, uids: Sequence[int]) -> dict[int, Extracted]:
@@ -393,7 +358,7 @@ class BatchGenerator:
             return {uid: self._extracted(self._known(uid)) for uid in uids}
 
     def _extracted(self, row: Row) -> Extracted:
-        lane, i = self._where(row)
+        lane, i = self._lanes.where(row)
         if lane is not None:
             return lane.extract(i), row.seen_tokens
         cache = row.cache or row.request.cache
@@ -408,7 +373,7 @@ class BatchGenerator:
         extracted = self.extract_cache(uids) if return_prompt_caches else {}
         with mx.stream(self._stream):
             for row in rows:
-                lane, i = self._where(row)
+                lane, i = self._lanes.where(row)
                 if lane is not None:
                     lane.leave([i])
                 elif row in self._waiting:
@@ -416,19 +381,13 @@ class BatchGenerator:
                 else:
                     self._prefill.remove(row)
                 del self._rows[row.uid]
-        self._lanes = [lane for lane in self._lanes if lane.rows]
+        self._lanes.sweep()
         return extracted
 
     def _known(self, uid: int) -> Row:
         if uid not in self._rows:
             raise InvalidOption(f"uid {uid} is no request that waits or runs: it may have ended.")
         return self._rows[uid]
-
-    def _where(self, row: Row) -> tuple[Lane | None, int]:
-        for lane in self._lanes:
-            if row in lane.rows:
-                return lane, lane.rows.index(row)
-        return None, 0
 
     @property
     def prompt_cache_nbytes(self) -> int:
@@ -459,7 +418,7 @@ class BatchGenerator:
         self._closed = True
         self._waiting.clear()
         self._prefill.rows.clear()
-        self._lanes, self._rows, self._out = [], {}, []
+        self._lanes, self._rows, self._out = Lanes(), {}, []
         self._open.close()
 
     def __enter__(self) -> Self:

@@ -1,5 +1,6 @@
 """How many bytes the caches of requests may come to need."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ from mlx.utils import tree_flatten
 from mlxlm_cache import Cache
 from mlxlm_cache.device import available_memory, working_set
 
+from mlxlm_generate.batch.rows import Row
+from mlxlm_generate.errors import InvalidOption
 from mlxlm_generate.kv import KVQuantization
 from mlxlm_generate.protocols import Model
 from mlxlm_generate.wired import model_bytes
@@ -57,6 +60,42 @@ class CacheNeed:
             return sum(need.bytes(tokens) for need in self._layers)
         before = sum(need.bytes(self._start) for need in self._layers)
         return max(before, sum(need.bytes(tokens) for need in self._packed))
+
+
+class Budget:
+    """Decides whether the caches of requests fit in; `limit` None is most of what is free."""
+
+    def __init__(
+        self,
+        model: Model,
+        limit: int | None,
+        make_cache: Callable[[], list[Cache]],
+        quantization: KVQuantization | None,
+    ) -> None:
+        self._strict = limit is not None
+        self._limit = default_budget(model) if limit is None else limit
+        self._model, self._make_cache, self._quantization = model, make_cache, quantization
+        self._need: CacheNeed | None = None
+
+    def _bytes(self, rows: int, tokens: int) -> int:
+        """Return what a batch takes in which the longest row has so many tokens."""
+        if self._need is None:
+            self._need = CacheNeed(self._model, self._make_cache(), self._quantization)
+        return rows * self._need(tokens)
+
+    def check(self, row: Row) -> None:
+        """Raise InvalidOption where a limit was given that a row alone exceeds."""
+        if self._strict and self._bytes(1, row.may_need) > self._limit:
+            raise InvalidOption(
+                f"A prompt of {len(row.prompt)} tokens with max_tokens="
+                f"{row.request.max_tokens} may need {self._bytes(1, row.may_need)} bytes, more "
+                f"than memory_budget={self._limit}: raise that, or lower max_tokens."
+            )
+
+    def fits(self, running: Sequence[Row], row: Row) -> bool:
+        """Tell whether a row may join those that run; where none does, it always may."""
+        longest = max(other.may_need for other in [*running, row])
+        return not running or self._bytes(len(running) + 1, longest) <= self._limit
 
 
 def _need(cache: Cache) -> LayerNeed:

@@ -20,7 +20,7 @@ def quantize(caches: list[Cache], how: KVQuantization) -> None:
 def switched(lane: Lane, how: KVQuantization) -> Lane | None:
     """Quantize the rows that are due; return them where others stay behind."""
     due = [i for i, row in enumerate(lane.rows) if is_due(row, how)]
-    if not due or lane.under_way:
+    if not due:
         return None
     moved = lane if len(due) == len(lane) else lane.split(due)
     quantize(moved.caches, how)
