@@ -5,6 +5,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -139,9 +140,9 @@ def main() -> None:
         print("ROOF", kind, round(roof, 1), "steps/s", flush=True)
         short, long = 2048 // shrink, 16384 // shrink
         cold_lengths(f"{kind} prefill, new lengths", sides, short - 60 // shrink, 4)
-        in_turn(f"{kind} prefill {short}", sides, lambda side: first_token(side, short), rounds=5)
-        in_turn(f"{kind} prefill {short}, bare", sides, lambda side: bare_forward(side, short), 3)
-        in_turn(f"{kind} prefill {long}", sides, lambda side: first_token(side, long), rounds=2)
+        in_turn(f"{kind} prefill {short}", sides, partial(first_token, length=short), rounds=5)
+        in_turn(f"{kind} prefill {short}, bare", sides, partial(bare_forward, length=short), 3)
+        in_turn(f"{kind} prefill {long}", sides, partial(first_token, length=long), rounds=2)
         in_turn(
             f"{kind} decode 1", sides, lambda side: generate(side, 128, 200 // shrink), rounds=4
         )

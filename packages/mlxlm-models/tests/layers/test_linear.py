@@ -1,7 +1,8 @@
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from mlxlm_models.layers.linear import CPU_ROWS as ROWS, PackedEmbedding, PackedLinear
+from mlxlm_models.layers.linear import CPU_ROWS as ROWS
+from mlxlm_models.layers.linear import PackedEmbedding, PackedLinear
 
 
 @pytest.mark.parametrize("rows", [1, ROWS, ROWS + 1, 40])
