@@ -14,6 +14,9 @@ DENSE_ROWS = 16
 PACKED_ROWS = 32
 """Of x. A thread block reads all of x, so the cost grows with its rows."""
 
+SHARED_BYTES = 227 << 10
+"""What a thread block can have on Hopper."""
+
 HALF = (mx.bfloat16, mx.float16)
 
 Product = Callable[..., mx.array]
@@ -94,7 +97,10 @@ def _few_rows(
     tiles, warps, stages = shape
     eights = -(-rows // 8)
     x_rows = 1 if rows == 1 else 8 * eights
-    buffers = warps * stages * (16 * tiles * line + x_rows * x_line)
+    stage = 16 * tiles * line + x_rows * x_line
+    while warps * stages * stage > SHARED_BYTES:
+        warps //= 2
+    buffers = warps * stages * stage
     sums = warps * 8 * eights * (16 * tiles + 4) * 4
     kernel = mx.fast.cuda_kernel(
         name=f"{name}_{_digest('few_rows.cuh', f'{name}.cu')}",
