@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from mlxlm_cache import (
     CacheList,
     ConcatenateKVCache,
     KVCache,
+    NotAFile,
     PromptFileError,
     QuantizedKVCache,
     RotatingKVCache,
@@ -258,6 +260,23 @@ def test_a_failed_write_leaves_the_old_file(file: Path, monkeypatch: pytest.Monk
         save_prompt_cache(file, stack())
     assert file.read_bytes() == before
     assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_what_is_no_file_is_neither_written_nor_read(file: Path) -> None:
+    os.mkfifo(file)
+    for act in (lambda: save_prompt_cache(file, stack()), lambda: load_prompt_cache(file)):
+        with pytest.raises(NotAFile, match=r"prompt\.safetensors is a pipe, not a file"):
+            act()
+    assert file.is_fifo()
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_a_link_stays_one(file: Path) -> None:
+    target = file.with_name("target.safetensors")
+    file.symlink_to(target)
+    save_prompt_cache(file, stack())
+    assert file.is_symlink()
+    assert same(load_prompt_cache(target)[0].state, stack()[0].state)
 
 
 def test_saving_over_the_file_that_was_loaded_works(file: Path) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         trim_prompt_rows,
     )
     from mlxlm_cache.token_buffer import TokenBuffer
+    from mlxlm_cache.writing import NotAFile, regular_file, whole_file
 
 __all__ = [
     "ArraysCache",
@@ -83,6 +84,7 @@ __all__ = [
     "KVCache",
     "LRUPromptCache",
     "Mask",
+    "NotAFile",
     "PromptFile",
     "PromptFileError",
     "PromptTrie",
@@ -114,11 +116,13 @@ __all__ = [
     "quantized_scaled_dot_product_attention",
     "read_prompt_file",
     "register_cache",
+    "regular_file",
     "save_prompt_cache",
     "scaled_dot_product_attention",
     "trim_prompt_cache",
     "trim_prompt_rows",
     "vectorized_attention",
+    "whole_file",
 ]
 
 __getattr__, __dir__ = attach(
@@ -178,5 +182,6 @@ __getattr__, __dir__ = attach(
             "trim_prompt_rows",
         ],
         "token_buffer": ["TokenBuffer"],
+        "writing": ["NotAFile", "regular_file", "whole_file"],
     },
 )

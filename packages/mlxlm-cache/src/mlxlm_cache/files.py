@@ -48,9 +48,10 @@ def save_prompt_cache(
     """Write a safetensors file that `load_prompt_cache` and mlx-lm can read.
 
     Only what is in use is written, not the spare room. `tokens` are the ids that the
-    cache has seen. The file appears whole or not at all. Raises UnknownCache for a class
-    that could not be loaded again, PromptFileError for metadata that is not strings or
-    tokens that are not as many as the cache has seen.
+    cache has seen. The file appears whole or not at all; a link stays one. Raises
+    UnknownCache for a class that could not be loaded again, PromptFileError for metadata
+    that is not strings or tokens that are not as many as the cache has seen, NotAFile for
+    a folder, a device, a pipe or a socket.
     """
     path = Path(file_name)
     draft_prompt_file(path, cache, metadata, tokens=tokens, model=model, revision=revision).write(
@@ -107,7 +108,7 @@ def load_prompt_cache(
 def read_prompt_file(file_name: str | os.PathLike[str]) -> PromptFile:
     """Read all that a file says. The model may be named by mlx-lm's key, "model".
 
-    Keys and values are read when they are first used. Raises FileNotFoundError;
+    Keys and values are read when they are first used. Raises FileNotFoundError; NotAFile;
     PromptFileError for a file that is cut off, damaged, changed or something else;
     UnknownCache for a class that is not registered here.
     """

@@ -9,16 +9,16 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from threading import Event, Thread
 from typing import IO, Any
 
 import mlx.core as mx
 
 from mlxlm_cache.errors import PromptFileError
+from mlxlm_cache.writing import regular_file, whole_file
 
 DTYPES = {
     "BOOL": mx.bool_,
@@ -55,9 +55,6 @@ _RUN = 16 * 1024
 
 _FLUSH_EVERY = 0.02  # seconds
 
-TEMPORARY = ".writing-"
-"""Names of unfinished files start so."""
-
 
 @dataclass(frozen=True)
 class Tensor:
@@ -87,24 +84,15 @@ class Draft:
         return len(self.head) + sum(run.nbytes for run in self.runs)
 
     def write(self, path: Path) -> None:
-        """Write under a temporary name, flush to the disk, rename."""
-        temporary = path.with_name(f"{TEMPORARY}{token_hex(8)}-{path.name[-200:]}")
-        try:
-            with temporary.open("w+b") as file:
-                file.write(self.head)
-                with _flushing(file):
-                    for run in self.runs:
-                        file.write(run)
-                digest = _digest(file, _parsed(self.head[8:], len(self.head)))
-                file.seek(self.head.index(_UNKNOWN.encode()))
-                file.write(digest.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _sync(path.parent)
-        finally:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
+        """Write a whole file, on the disk when this returns; see `whole_file`."""
+        with whole_file(path) as file:
+            file.write(self.head)
+            with _flushing(file):
+                for run in self.runs:
+                    file.write(run)
+            digest = _digest(file, _parsed(self.head[8:], len(self.head)))
+            file.seek(self.head.index(_UNKNOWN.encode()))
+            file.write(digest.encode())
 
 
 def draft(arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> Draft:
@@ -125,9 +113,9 @@ def draft(arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> Draft:
 def read_header(path: Path, *, check: bool = True) -> Header:
     """Return what a file says it holds, once its size and, with `check`, its digest agree.
 
-    Raises FileNotFoundError or PromptFileError.
+    Raises FileNotFoundError, NotAFile or PromptFileError.
     """
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if length > size - 8:
@@ -243,13 +231,3 @@ def _pages(tensor: Tensor, share: int) -> Iterator[tuple[int, int]]:
     count = max(2, share // _PAGE)
     for i in range(count):
         yield tensor.start + (size - _PAGE) * i // (count - 1), _PAGE
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename in `folder` last, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -19,7 +19,8 @@ from mlxlm_cache import (
     RotatingKVCache,
 )
 from mlxlm_cache.disk.store import Store
-from mlxlm_cache.tensorfile import TEMPORARY, Draft
+from mlxlm_cache.tensorfile import Draft
+from mlxlm_cache.writing import TEMPORARY
 
 MODEL = ("org/name", "revision", None, 8)
 
@@ -229,6 +230,23 @@ def test_a_disk_that_fails_is_a_warning(
     assert disk.insert_cache(MODEL, [1, 2], stack([1, 2]))
     disk.flush()
     assert disk.fetch_nearest_cache(MODEL, [1, 2, 3])[0] is not None
+
+
+def test_what_is_no_file_is_left_alone(
+    disk: DiskPromptCache, tmp_path: Path, stack: Helper, holds: Helper
+) -> None:
+    disk.insert_cache("model", range(9), stack(range(9)))
+    disk.flush()
+    (file,) = tmp_path.glob("prompt-*")
+    file.unlink()
+    file.mkdir()
+    assert disk.fetch_nearest_cache("model", list(range(12)))[0] is None
+    disk.insert_cache("model", range(9), stack(range(9)))
+    disk.insert_cache("model", range(20, 30), stack(range(20, 30)))
+    disk.flush()
+    assert file.is_dir()
+    cache, _ = disk.fetch_nearest_cache("model", list(range(20, 32)))
+    assert holds(cache, list(range(20, 30)))
 
 
 def test_opening_reads_nothing_and_cutting_keeps_only_what_is_left(

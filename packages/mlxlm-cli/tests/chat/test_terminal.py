@@ -1,4 +1,5 @@
 import io
+import os
 import readline
 from pathlib import Path
 
@@ -44,3 +45,26 @@ def test_a_state_directory_that_cannot_be_written_costs_only_the_history(tmp_pat
     with history(blocked / "mlxlm" / "chat_history"):
         pass
     assert blocked.read_text() == ""
+
+
+def test_a_link_to_what_is_no_file_keeps_no_history(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o644)
+    mode = pipe.stat().st_mode
+    file = tmp_path / "chat_history"
+    file.symlink_to(pipe)
+    with history(file):
+        readline.add_history("a question")
+    assert pipe.is_fifo()
+    assert pipe.stat().st_mode == mode
+    assert file.is_symlink()
+
+
+def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
+    target = tmp_path / "synced"
+    file = tmp_path / "chat_history"
+    file.symlink_to(target)
+    with history(file):
+        readline.add_history("a question")
+    assert file.is_symlink()
+    assert "a question" in target.read_text()

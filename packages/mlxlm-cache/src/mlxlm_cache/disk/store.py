@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from threading import Lock
 
 from mlxlm_cache.base import Cache, leaves
@@ -20,7 +21,8 @@ from mlxlm_cache.files import draft_prompt_file, read_prompt_file
 from mlxlm_cache.reuse import contract
 from mlxlm_cache.reuse.trie import PromptTrie
 from mlxlm_cache.sharing import SharingCache
-from mlxlm_cache.tensorfile import TEMPORARY, Draft, read_header
+from mlxlm_cache.tensorfile import Draft, read_header
+from mlxlm_cache.writing import TEMPORARY, NotAFile, regular_file
 
 _NAME = "prompt-{identity}-{tokens}.safetensors"
 """Only files named so are ever removed: the folder may hold others."""
@@ -136,7 +138,7 @@ class Store:
             contract.check_holds(said.cache, len(stored.tokens))
             contract.cut(said.cache, len(stored.tokens) - length, length)
             os.utime(stored.path)
-        except FileNotFoundError:  # evicted by another process
+        except (FileNotFoundError, NotAFile):  # evicted by another process, or replaced
             return None
         except (UnknownCache, CacheNotTrimmable) as error:  # no fault of the file
             log.warning("not used: %s", error)
@@ -161,7 +163,7 @@ class Store:
         for name in names - self._known.keys():
             try:
                 stored = _described(self.folder / name)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotAFile):
                 continue
             except (PromptFileError, KeyError, ValueError) as error:
                 log.warning("removed %s, which holds no prompt: %s", self.folder / name, error)
@@ -187,7 +189,8 @@ class Store:
                 stat = path.stat()
             except FileNotFoundError:
                 continue
-            files.append((stat.st_mtime_ns, stat.st_size, path))
+            if S_ISREG(stat.st_mode):
+                files.append((stat.st_mtime_ns, stat.st_size, path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total + nbytes <= self.max_bytes:
@@ -200,7 +203,7 @@ class Store:
         """Wait until no other process writes to the folder."""
         import fcntl  # not there on Windows, where the rest of the package may be of use
 
-        with (self.folder / _LOCK).open("a") as file:
+        with regular_file(self.folder / _LOCK).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -67,15 +67,18 @@ def history_file() -> Path:
 def history(file: Path) -> Iterator[None]:
     """Give `input()` line editing, and lines of earlier chats to go back to.
 
-    A state directory that can't be read or written costs the history, not the chat.
+    A state directory that can't be read or written costs the history, not the chat. So does
+    a link to something that isn't a file, as to /dev/null: it's neither read nor changed.
     """
     try:
         import readline
     except ImportError:  # a Python without it: lines can still be typed
         yield
         return
+    from mlxlm_cache import regular_file
+
     try:
-        readline.read_history_file(file)
+        readline.read_history_file(regular_file(file))
     except OSError as error:
         log.debug("no history read: %s", error)
     try:
@@ -84,7 +87,8 @@ def history(file: Path) -> Iterator[None]:
         readline.set_history_length(_REMEMBERED)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            readline.write_history_file(file)
-            file.chmod(0o600)
+            kept = regular_file(file)
+            readline.write_history_file(kept)
+            kept.chmod(0o600)
         except OSError as error:
             log.debug("history not kept: %s", error)
