@@ -9,9 +9,11 @@ import mlx.nn as nn
 import pytest
 from mlxlm_cache import (
     Cache,
+    RotatingQuantizedKVCache,
     create_attention_mask,
     load_prompt_cache,
     make_prompt_cache,
+    read_prompt_file,
     save_prompt_cache,
     scaled_dot_product_attention,
     trim_prompt_cache,
@@ -19,7 +21,7 @@ from mlxlm_cache import (
 from mlxlm_generate import generate, generate_step, stream_generate
 from mlxlm_sample import make_sampler
 
-HEADS, HEAD_DIM, VOCAB = 2, 16, 257
+HEADS, HEAD_DIM, VOCAB = 2, 32, 257
 END = 256
 
 
@@ -121,3 +123,57 @@ def test_trims_saves_and_resumes(model: Tiny, tmp_path: Path) -> None:
     assert metadata["app"] == "tiny"
     resumed = generate_step(prompt[-1:], model, max_tokens=8, prompt_cache=again)
     assert [int(token) for token, _ in resumed] == plain
+
+
+class Chat:
+    """A conversation in a window of 4-bit keys and values; `tokens` are all that it has seen."""
+
+    def __init__(self, model: Tiny, cache: list[Cache], tokens: list[int]) -> None:
+        self.model, self.cache, self.tokens = model, cache, tokens
+
+    def say(self, text: str) -> str:
+        prompt = Bytes().encode(text)
+        responses = list(
+            stream_generate(
+                self.model,
+                Bytes(),
+                prompt,
+                max_tokens=20,
+                prompt_cache=self.cache,
+                kv_bits=4,
+                kv_group_size=32,
+                quantized_kv_start=0,
+            )
+        )
+        self.tokens += prompt + [r.token for r in responses if r.token is not None]
+        return "".join(response.text for response in responses)
+
+    def save(self, file: Path) -> None:
+        save_prompt_cache(file, self.cache, {"app": "tiny"}, tokens=self.tokens, model="tiny")
+
+    @classmethod
+    def resumed(cls, model: Tiny, file: Path) -> "Chat":
+        saved = read_prompt_file(file)
+        assert (saved.model, saved.metadata, saved.kv_bits) == ("tiny", {"app": "tiny"}, 4)
+        return cls(model, saved.cache, saved.tokens or [])
+
+
+def test_a_chat_in_a_quantized_window_goes_on_from_a_file(model: Tiny, tmp_path: Path) -> None:
+    said = ["hello there, who are you?", "and then?", "what did I say before that?"]
+    chat = Chat(model, make_prompt_cache(model, max_kv_size=32), [])
+    expected = [chat.say(text) for text in said]
+    assert all(isinstance(cache, RotatingQuantizedKVCache) for cache in chat.cache)
+    assert chat.cache[0].offset == len(chat.tokens) > 3 * 32
+    assert chat.cache[0].size() == 32
+
+    file = tmp_path / "chat.safetensors"
+    chat = Chat(model, make_prompt_cache(model, max_kv_size=32), [])
+    answers = []
+    for text in said:
+        answers.append(chat.say(text))
+        chat.save(file)
+        chat = Chat.resumed(model, file)
+    assert answers == expected
+    assert chat.tokens == read_prompt_file(file).tokens
+    forgetful = Chat(model, make_prompt_cache(model, max_kv_size=32), [])
+    assert forgetful.say(said[-1]) != expected[-1]
