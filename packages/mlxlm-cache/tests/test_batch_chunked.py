@@ -37,7 +37,10 @@ def test_other_chunks_are_another_batch() -> None:
         ChunkedKVCache.merge([ChunkedKVCache(4), ChunkedKVCache(8)])
 
 
-def test_a_row_taken_back_to_the_start_of_a_chunk_knows_where_it_is() -> None:
+def test_a_row_taken_back_to_the_start_of_a_chunk_knows_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 4)
     single = ChunkedKVCache(4)
     x = mx.zeros((1, 1, 12, 4))
     single.update_and_fetch(x, x)

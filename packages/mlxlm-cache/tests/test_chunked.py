@@ -44,7 +44,7 @@ def test_each_position_sees_its_chunk(size: int, lengths: list[int]) -> None:
     for length in lengths:
         start = cache.offset
         assert seen(cache, length) == [chunk(start + i, size) for i in range(length)]
-        assert min(size, cache.offset) <= cache.size() <= size + 8
+        assert min(size, cache.offset) <= cache.size() <= max(2 * size, size + 8)
 
 
 def test_a_single_token_needs_no_mask() -> None:
@@ -83,15 +83,27 @@ def test_R17_a_slid_cache_takes_back_what_leaves_a_whole_chunk(
 
 def test_R17_a_slid_chunked_cache_asked_to_trim() -> None:
     cache = ChunkedKVCache(4)
-    for _ in range(9):
-        seen(cache, 1)
-    cache.maybe_trim_front()
-    assert (cache.size(), cache.start_position) == (4, 8)
-    assert cache.capabilities.trim == 1  # position 7 would need the chunk from 4 on
-    with pytest.raises(CacheNotTrimmable, match="holds positions 5 to 8, too few to take 2 back"):
-        cache.trim(2)
+    seen(cache, 6)
+    seen(cache, 3)
+    assert (cache.size(), cache.start_position) == (7, 8)
+    assert cache.capabilities.trim == 5  # position 3 would need the chunk from 0 on
+    with pytest.raises(CacheNotTrimmable, match="holds positions 2 to 8, too few to take 6 back"):
+        cache.trim(6)
     assert cache.trim(1) == 1
     assert seen(cache, 1) == [[8]]
+    assert cache.trim(4) == 4
+    assert seen(cache, 2) == [[4, 5], [4, 5, 6]]
+
+
+def test_the_front_is_forgotten_once_that_gives_a_block_back() -> None:
+    cache = ChunkedKVCache(6)
+    seen(cache, 9)
+    cache.maybe_trim_front()
+    assert cache.size() == 9
+    seen(cache, 1)
+    cache.maybe_trim_front()
+    assert cache.size() == 6
+    assert seen(cache, 2) == [chunk(10, 6), chunk(11, 6)]
 
 
 def test_the_state_is_what_is_held() -> None:

@@ -5,12 +5,14 @@ from mlxlm_cache.parts import (
     as_stored,
     between,
     blank,
+    enlarged,
     gathered,
     grown,
     joined,
     length,
     row,
     scattered,
+    split,
     taken,
     write,
 )
@@ -61,3 +63,25 @@ def test_bytes_are_those_of_all_parts(stored: mx.array) -> None:
     assert allocated(stored, None) == 8 * (2 * 4 + 2 * 2 if packed else 8 * 4)
     assert as_stored([1, 2, 3]) == (1, 2, 3)
     assert as_stored(None) is None
+
+
+def test_enlarged_buffers_hold_what_was_there_and_what_is_new(stored: mx.array) -> None:
+    new = between(stored, 0, 2)
+    assert firsts(enlarged(stored, new, 1, 4, 6)) == [[0, 0, 1, 3, 0, 0], [4, 4, 5, 7, 0, 0]]
+    assert firsts(enlarged(stored, new, 2, 2, 4)) == [[0, 1, 0, 1], [4, 5, 4, 5]]
+    assert firsts(enlarged(None, new, 0, 0, 3)) == [[0, 1, 0], [4, 5, 0]]
+
+
+def test_an_enlarged_buffer_of_new_tokens_alone_is_no_alias(stored: mx.array) -> None:
+    made = enlarged(None, stored, 0, 0, 4)
+    write(made, 0, 1, between(stored, 2, 3))
+    assert firsts(made) == [[2, 1, 2, 3], [6, 5, 6, 7]]
+    assert firsts(stored) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_pieces_are_split_before_a_token(stored: mx.array, at: int) -> None:
+    pieces = [between(stored, 0, 1), between(stored, 1, 4), between(stored, 0, 1)]
+    before, after = split(pieces, at)
+    assert sum(map(length, before)) == at
+    assert firsts(joined([*before, *after])) == firsts(joined(pieces))

@@ -31,7 +31,7 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         if max(self.ends) + keys.shape[2] > length(self.keys):
-            self._forget_front()
+            self._forget_front(copy=False)  # the buffers that follow are new ones
         start = self._start()
         all_keys, all_values = super().update_and_fetch(keys, values)
         end = max(self.ends)
@@ -45,10 +45,11 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
         pairs = zip(self.ends, self.offsets, strict=True)
         return max(0, min(e - max(0, o) % self.chunk_size for e, o in pairs))
 
-    def _forget_front(self) -> None:
+    def _forget_front(self, *, copy: bool = True) -> None:
         """Forget slots behind the latest `chunk_size` tokens, and the slack, of every row.
 
-        Not before the right padding is known to be some: it would pass for the latest.
+        With `copy`, so that their memory is free. Not before the right padding is known to
+        be some: it would pass for the latest.
         """
         if self._right_padding and any(self._right_padding):
             return
@@ -58,8 +59,10 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
         if surplus <= 0 or self.keys is None or self.values is None:
             return
         end = max(self.ends)
-        self.keys = each(mx.contiguous, between(self.keys, surplus, end))
-        self.values = each(mx.contiguous, between(self.values, surplus, end))
+        self.keys, self.values = (
+            each(mx.contiguous, part) if copy else part
+            for part in (between(self.keys, surplus, end), between(self.values, surplus, end))
+        )
         self.ends = [e - surplus for e in self.ends]
         self.left_padding = [max(0, p - surplus) for p in self.left_padding]
 

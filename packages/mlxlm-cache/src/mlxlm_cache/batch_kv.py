@@ -21,10 +21,10 @@ from mlxlm_cache.parts import (
     grown,
     joined,
     length,
+    placed,
     row,
     scattered,
     taken,
-    write,
 )
 from mlxlm_cache.registry import register_cache
 
@@ -64,12 +64,12 @@ class BatchGrowingCache(Batch, Generic[Stored]):
         new_keys, new_values = self.pack(keys), self.pack(values)
         ends = self.ends
         end = max(ends) + count
-        all_keys, all_values = self._room(new_keys, new_values, end)
         if equal(ends):
+            self.keys = all_keys = placed(self.keys, new_keys, end - count, end - count)
+            self.values = all_values = placed(self.values, new_values, end - count, end - count)
             self.ends = [end] * batch
-            write(all_keys, end - count, end, new_keys)
-            write(all_values, end - count, end, new_values)
         else:
+            all_keys, all_values = self._room(new_keys, new_values, end)
             self.ends = [e + count for e in ends]
             slots = column(ends) + mx.arange(count)
             self.keys = all_keys = scattered(all_keys, slots, new_keys)

@@ -17,8 +17,8 @@ from mlxlm_cache.parts import (
     grown,
     joined,
     length,
+    placed,
     scattered,
-    write,
 )
 from mlxlm_cache.ring import HIDDEN, in_order, slot_positions, window_mask, write_places
 from mlxlm_cache.rotating import check_bounds
@@ -47,6 +47,7 @@ class BatchRing(Batch, Generic[Stored]):
         self.keys: Stored | None = None
         self.values: Stored | None = None
         self._used = 0  # slots
+        self._front = 0  # slots before all these, of tokens dropped
         self._following = [0] * self.rows  # per row, the slot after its latest token
         self._oldest = [keep] * self.rows  # per row, the lowest position in its ring
         self._to_come: list[int] | None = None  # per row, tokens before its right padding
@@ -73,6 +74,7 @@ class BatchRing(Batch, Generic[Stored]):
         if batch != self.rows:
             raise ValueError(f"keys of {batch} sequences for a batch of {self.rows} rows")
         if self._fits(count):
+            self._settle()
             return self._write(self.pack(keys), self.pack(values), count)
         return self._roll(self.pack(keys), self.pack(values), count)
 
@@ -101,27 +103,33 @@ class BatchRing(Batch, Generic[Stored]):
 
     def _write(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
         used, following, oldest = self._after(count)
-        all_keys, all_values = self._room(keys, values, used)
-        if not equal(self._following):
+        if equal(self._following):
+            all_keys, all_values = self._put(keys, values, count)
+        else:
+            all_keys, all_values = self._room(keys, values, used)
             places = column(self._slots()) + mx.arange(count)
             places = mx.where(places < self.capacity, places, places - self._span)
             self.keys = all_keys = scattered(all_keys, places, keys)
             self.values = all_values = scattered(all_values, places, values)
-        elif following[0] - self._following[0] == count:
-            write(all_keys, following[0] - count, following[0], keys)
-            write(all_values, following[0] - count, following[0], values)
-        else:
-            start = 0
-            for first, last in write_places(self._following[0], count, self.keep, self.capacity):
-                end = start + last - first
-                write(all_keys, first, last, between(keys, start, end))
-                write(all_values, first, last, between(values, start, end))
-                start = end
         self.offsets = [o + count for o in self.offsets]
         self._used, self._following, self._oldest = used, following, oldest
         if used == length(all_keys):
             return all_keys, all_values
         return between(all_keys, 0, used), between(all_values, 0, used)
+
+    def _put(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
+        """Write to the same slots of every row, and return the buffers."""
+        places = write_places(self._following[0], count, self.keep, self.capacity)
+        used, start = self._used, 0
+        for first, last in places:
+            end = start + last - first
+            part = (keys, values)
+            if len(places) > 1:
+                part = between(keys, start, end), between(values, start, end)
+            self.keys = all_keys = placed(self.keys, part[0], first, used, self.capacity)
+            self.values = all_values = placed(self.values, part[1], first, used, self.capacity)
+            used, start = max(used, last), end
+        return all_keys, all_values
 
     def _room(self, keys: Stored, values: Stored, end: int) -> tuple[Stored, Stored]:
         all_keys, all_values = self.keys, self.values
@@ -134,8 +142,8 @@ class BatchRing(Batch, Generic[Stored]):
     def _roll(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
         """Return all that a long chunk may see, and keep what later tokens may see."""
         fetched = (
-            joined([*self._ordered(self.keys, keys), keys]),
-            joined([*self._ordered(self.values, values), values]),
+            joined([*self._ordered(self._live(self.keys), keys), keys]),
+            joined([*self._ordered(self._live(self.values), values), values]),
         )
         come = [count] * self.rows
         if self._to_come is not None:
@@ -143,6 +151,20 @@ class BatchRing(Batch, Generic[Stored]):
             self._to_come = [n - c for n, c in zip(self._to_come, come, strict=True)]
         self._hold(*fetched, come)
         return fetched
+
+    def _live(self, stored: Stored | None) -> Stored | None:
+        """Return the slots in use."""
+        if stored is None:
+            return None
+        return between(stored, self._front, self._front + self._used)
+
+    def _settle(self) -> None:
+        """Free what is before the slots in use."""
+        if self._front and self.keys is not None and self.values is not None:
+            end = self._front + self._used
+            self.keys = each(mx.contiguous, between(self.keys, self._front, end))
+            self.values = each(mx.contiguous, between(self.values, self._front, end))
+        self._front = 0
 
     def _ordered(self, stored: Stored | None, like: Stored) -> list[Stored]:
         """Return pieces with the first `keep` slots, then each ring, oldest first, to the right."""
@@ -170,8 +192,14 @@ class BatchRing(Batch, Generic[Stored]):
         ]
         wanted = max(self._in_ring)
         ends = [self.keep + held + c for c in come]
-        self.keys = self._cut(keys, before, held, ends, wanted)
-        self.values = self._cut(values, before, held, ends, wanted)
+        front = ends[0] - wanted
+        if held and self.keep == 0 and equal(ends) and front <= self.capacity:
+            # Copying would cost as much as the chunk: it waits until a token comes.
+            self.keys, self.values, self._front = keys, values, front
+        else:
+            self.keys = self._cut(keys, before, held, ends, wanted)
+            self.values = self._cut(values, before, held, ends, wanted)
+            self._front = 0
         self._used = self.keep + wanted
         self._following = [self._used if o >= self.keep else max(0, o) for o in self.offsets]
 
@@ -300,6 +328,7 @@ class BatchRing(Batch, Generic[Stored]):
 
     def _align(self, slack: int | None = None) -> None:
         """Lay out the tokens held, oldest first, so that all rows end at one slot."""
+        self._settle()
         pieces = None
         if self.keys is not None and self.values is not None and self.rows:
             pieces = (

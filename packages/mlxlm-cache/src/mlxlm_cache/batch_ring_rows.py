@@ -37,7 +37,7 @@ class BatchRingCache(BatchRing[Stored]):
             self._to_come = [self._to_come[i] for i in rows]
         if not rows:
             self.keys = self.values = None
-            self._used = 0
+            self._used = self._front = 0
         elif self.keys is not None and self.values is not None:
             self.keys, self.values = taken(self.keys, rows), taken(self.values, rows)
             if self.keep + max(self._in_ring) < self._used:
@@ -69,6 +69,7 @@ class BatchRingCache(BatchRing[Stored]):
         values: Sequence[tuple[Stored | None, int, int]],
     ) -> None:
         """Take rows over, given as (stored, rows, slots in use), with the ring in order."""
+        self._front = 0
         self.offsets, self._oldest = offsets, oldest
         wanted = max(self._in_ring)
         self.keys, self.values = self._stack(keys, wanted), self._stack(values, wanted)
@@ -117,7 +118,7 @@ class BatchRingCache(BatchRing[Stored]):
         cache._hold(self._one(self.keys, idx), self._one(self.values, idx))
 
     def _one(self, stored: Stored, idx: int) -> Stored:
-        own = row(stored, idx, 0, self._used)
+        own = row(stored, idx, self._front, self._front + self._used)
         pieces = [between(own, 0, min(self.keep, self.offsets[idx]))] if self.keep else []
         held = self._in_ring[idx]
         if held:
@@ -126,17 +127,14 @@ class BatchRingCache(BatchRing[Stored]):
 
     @property
     def state(self) -> Any:
-        keys, values = self.keys, self.values
-        if keys is not None and values is not None:
-            keys, values = between(keys, 0, self._used), between(values, 0, self._used)
         numbers = (self.offsets, self._following, self._oldest)
-        return keys, values, *map(row_array, numbers)
+        return self._live(self.keys), self._live(self.values), *map(row_array, numbers)
 
     @state.setter
     def state(self, value: Any) -> None:
         keys, values, offsets, following, oldest = value
         self.keys, self.values = as_stored(keys), as_stored(values)
-        self._used = length(self.keys)
+        self._used, self._front = length(self.keys), 0
         self.offsets = offsets.tolist()
         self._following = following.tolist()
         self._oldest = oldest.tolist()

@@ -102,8 +102,9 @@ class BatchRotatingKVCache(BatchRingCache[mx.array]):
         batch = BatchRotatingQuantizedKVCache(
             self.max_size, [], self.keep, self.slack, group_size=group_size, bits=bits
         )
-        if self.keys is not None and self.values is not None:
-            batch.keys, batch.values = batch.pack(self.keys), batch.pack(self.values)
+        keys, values = self._live(self.keys), self._live(self.values)
+        if keys is not None and values is not None:
+            batch.keys, batch.values = batch.pack(keys), batch.pack(values)
         batch.offsets, batch._used = list(self.offsets), self._used
         batch._following, batch._oldest = list(self._following), list(self._oldest)
         return batch

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Self
 
 import mlx.core as mx
 
+from mlxlm_cache import blocks
 from mlxlm_cache.base import Cache, number_of_tokens
 from mlxlm_cache.blocks import rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
@@ -42,27 +43,36 @@ class ChunkedKVCache(GrowingCache[mx.array]):
         return self.offset // self.chunk_size * self.chunk_size
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        start, first = self.start_position, self._first
+        start = self.start_position
         if self.size() + keys.shape[2] > length(self.keys):
-            self.maybe_trim_front()
-            first = self._first
+            self._forget_front(copy=False)  # the buffers that follow are new ones
+        first = self._first
         position, self.offset = self.offset, self.size()
         all_keys, all_values = super().update_and_fetch(keys, values)
         end = self.offset
         self.offset = position + keys.shape[2]
         fetched = between(all_keys, start - first, end), between(all_values, start - first, end)
         if end > most_slots(self.chunk_size + self.slack):
-            self.maybe_trim_front()
+            self._forget_front()
         return fetched
 
     def maybe_trim_front(self) -> None:
-        """Forget what came before the latest `chunk_size` tokens and the slack."""
-        surplus = self.size() - self.chunk_size - self.slack
+        """Forget what came before the latest `chunk_size` tokens and the slack.
+
+        Where it is less than a block of memory, that waits: it would cost a copy.
+        """
+        if self.size() - self.chunk_size - self.slack >= blocks.BLOCK:
+            self._forget_front()
+
+    def _forget_front(self, *, copy: bool = True) -> None:
+        """Forget what came before, and with `copy`, so that its memory is free."""
+        surplus, end = self.size() - self.chunk_size - self.slack, self.size()
         if surplus <= 0 or self.keys is None or self.values is None:
             return
-        end = self.size()
-        self.keys = each(mx.contiguous, between(self.keys, surplus, end))
-        self.values = each(mx.contiguous, between(self.values, surplus, end))
+        self.keys, self.values = (
+            each(mx.contiguous, part) if copy else part
+            for part in (between(self.keys, surplus, end), between(self.values, surplus, end))
+        )
         self._first += surplus
 
     def make_mask(
@@ -155,8 +165,12 @@ def check_chunk_size(chunk_size: int, slack: int) -> None:
 
 
 def most_slots(tokens: int) -> int:
-    """Return how long a buffer may stay: room to write in, before the front is forgotten."""
-    return rounded_up(rounded_up(tokens) + 1)
+    """Return how many slots may be in use for the sake of `tokens`.
+
+    Until there are as many that are not wanted, it is cheaper to write on: the front is
+    forgotten when the buffers are full, and something has to be copied anyway.
+    """
+    return max(2 * tokens, rounded_up(rounded_up(tokens) + 1))
 
 
 def reach(offset: int, first: int, chunk_size: int) -> int:

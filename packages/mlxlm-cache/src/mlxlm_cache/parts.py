@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import mlx.core as mx
 
 from mlxlm_cache.base import Packed
+from mlxlm_cache.blocks import rounded_up
 
 Stored = TypeVar("Stored", bound=mx.array | Packed)
 
@@ -93,6 +94,48 @@ def grown(stored: Stored | None, like: Stored, used: int, capacity: int) -> Stor
     if stored is None or used == 0:
         return spare
     return joined([between(stored, 0, used), spare])
+
+
+def enlarged(stored: Stored | None, new: Stored, start: int, used: int, capacity: int) -> Stored:
+    """Return larger buffers with what is `stored`, and with `new` in the slots from `start` on."""
+    end = start + length(new)
+    pieces = [new]
+    if stored is not None and start:
+        pieces.insert(0, between(stored, 0, min(start, used)))
+    if stored is not None and end < used:
+        pieces.append(between(stored, end, used))
+    if capacity > max(end, used):
+        pieces.append(blank(new, capacity - max(end, used)))
+    return joined(pieces) if len(pieces) > 1 else each(mx.contiguous, new)
+
+
+def placed(
+    stored: Stored | None, new: Stored, start: int, used: int, most: int | None = None
+) -> Stored:
+    """Write `new` to the slots from `start` on, of these buffers or of larger ones.
+
+    `used` slots hold something now; buffers grow by blocks up to `most` slots.
+    """
+    end = start + length(new)
+    if stored is not None and end <= length(stored):
+        write(stored, start, end, new)
+        return stored
+    capacity = rounded_up(max(end, used))
+    return enlarged(stored, new, start, used, capacity if most is None else min(capacity, most))
+
+
+def split(pieces: Sequence[Stored], at: int) -> tuple[list[Stored], list[Stored]]:
+    """Part pieces that follow one another, before the token `at`."""
+    before: list[Stored] = []
+    after: list[Stored] = []
+    for piece in pieces:
+        count = length(piece)
+        if at > 0:
+            before.append(between(piece, 0, min(at, count)))
+        if at < count:
+            after.append(between(piece, max(at, 0), count))
+        at -= count
+    return before, after
 
 
 def taken(stored: Stored, rows: Sequence[int]) -> Stored:

@@ -21,6 +21,7 @@ from mlxlm_cache.parts import (
     each,
     joined,
     length,
+    split,
 )
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.ring import in_order, slot_positions, window_mask, write_places
@@ -44,6 +45,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     The token at position p sees the first `keep` positions and the latest
     `max_size - keep` up to itself, however the tokens came: one by one or in chunks.
+    What a chunk pushes out, of the size of the cache at most, is freed with the next token.
     `slack` more tokens are held, unseen, so that as many can be taken back at any time.
     """
 
@@ -56,6 +58,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         self.values: Stored | None = None
         self.offset = 0
         self._at = Layout(used=0, following=0, oldest=keep)
+        self._front = 0  # slots before all these, of tokens dropped
 
     def pack(self, array: mx.array) -> Stored:
         """Return what is stored of keys or values."""
@@ -72,6 +75,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Stored, Stored]:
         count = keys.shape[2]
         if self._fits(count):
+            self._settle()
             return self._write(self.pack(keys), self.pack(values), count)
         return self._roll(self.pack(keys), self.pack(values), count)
 
@@ -108,21 +112,56 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     def _roll(self, keys: Stored, values: Stored, count: int) -> tuple[Stored, Stored]:
         """Return all that a long chunk may see, and keep what later tokens may see."""
+        front = self._next_front(count)
         if self.keys is not None and self.values is not None:
-            keys = joined([*self._in_order(self.keys), keys])
-            values = joined([*self._in_order(self.values), values])
+            keys = joined(self._followed(self.keys, keys, front))
+            values = joined(self._followed(self.values, values, front))
         self.offset += count
-        self._hold(keys, values)
+        if front:
+            self.keys, self.values, self._front = keys, values, front
+            oldest = self.offset - (self.capacity - self.keep)
+            self._at = Layout(self.capacity, self.capacity, oldest)
+        else:
+            self._hold(keys, values)
         return keys, values
 
-    def _in_order(self, stored: Stored) -> list[Stored]:
-        """Return pieces with the tokens held, oldest first."""
-        if not self._dropped:
-            return [between(stored, 0, self.offset)]
-        ring = in_order(
-            stored, self._at.following, self.offset - self._at.oldest, self.keep, self.capacity
+    def _next_front(self, count: int) -> int:
+        """Return how many tokens are dropped after a long chunk, if they may stay where they are.
+
+        Copying the others would cost as much as the chunk: that waits until a token comes
+        that is written in place. Not where it is most of the buffer that could be freed.
+        """
+        surplus = self.size() + count - self.capacity
+        if self.keys is None or self.offset < self.keep or surplus > self.capacity:
+            return 0
+        return surplus
+
+    def _followed(self, stored: Stored, new: Stored, front: int) -> list[Stored]:
+        """Return pieces with the tokens held, then `new`; those in front are to be dropped."""
+        first, ring = self._in_order(stored)
+        before, after = split([*ring, new], front)
+        return [*before, *first, *after]
+
+    def _in_order(self, stored: Stored) -> tuple[list[Stored], list[Stored]]:
+        """Return pieces with the first tokens held, and with those in the ring, oldest first."""
+        live = self._live(stored)
+        held = self.offset - self._at.oldest
+        first = min(self.keep, self.offset)
+        ring = (
+            in_order(live, self._at.following, held, self.keep, self.capacity) if held > 0 else []
         )
-        return [between(stored, 0, self.keep), *ring] if self.keep else ring
+        return [between(live, 0, first)] if first else [], ring
+
+    def _live(self, stored: Stored) -> Stored:
+        """Return the slots in use."""
+        return between(stored, self._front, self._front + self._at.used)
+
+    def _settle(self) -> None:
+        """Free what is before the slots in use."""
+        if self._front and self.keys is not None and self.values is not None:
+            self.keys = each(mx.contiguous, self._live(self.keys))
+            self.values = each(mx.contiguous, self._live(self.values))
+        self._front = 0
 
     def _hold(self, keys: Stored, values: Stored) -> None:
         """Copy the first and the latest of the tokens held, in order, so the rest can go."""
@@ -130,6 +169,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         used = length(self.keys)
         oldest = max(self.keep, self.offset - (used - self.keep))
         self._at = Layout(used, used, oldest)
+        self._front = 0
 
     def _cut(self, ordered: Stored) -> Stored:
         surplus = length(ordered) - self.capacity
@@ -155,7 +195,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         if self._fits(length):
             keys = self._positions(end, self._after(length, self._places(length)))
         else:
-            keys = mx.concatenate([self._positions_in_order(), queries])
+            keys = self._positions_in_order(end, self._next_front(length))
         window = self.max_size - self.keep
         return window_mask(queries[:, None], keys, window, self.keep, window_size)
 
@@ -164,20 +204,23 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         span = self.capacity - self.keep
         return slot_positions(slots, end, at.following, at.oldest, self.keep, span)
 
-    def _positions_in_order(self) -> mx.array:
+    def _positions_in_order(self, end: int, front: int) -> mx.array:
         first = mx.arange(min(self.keep, self.offset))
-        return mx.concatenate([first, mx.arange(self._at.oldest, self.offset)])
+        start = min(self._at.oldest, self.offset)
+        before, after = mx.arange(start, start + front), mx.arange(start + front, end)
+        return mx.concatenate([before, first, after])
 
     @property
     def state(self) -> Any:
         if self.keys is None or self.values is None or self.offset == 0:
             return None, None
-        return between(self.keys, 0, self._at.used), between(self.values, 0, self._at.used)
+        return self._live(self.keys), self._live(self.values)
 
     @state.setter
     def state(self, value: Any) -> None:
         """Replace the arrays by others of the same tokens, in the same slots."""
         self.keys, self.values = map(as_stored, value)
+        self._front = 0
 
     @property
     def meta_state(self) -> tuple[str, ...]:
@@ -221,7 +264,12 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         return self.keep + self.offset - self._at.oldest
 
     def used(self) -> int:
-        return self._at.used
+        return self._front + self._at.used
+
+    def compact(self) -> None:
+        if not self.sharers():
+            self._settle()
+        super().compact()
 
     @property
     def nbytes(self) -> int:
@@ -255,7 +303,10 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     def held(self, stored: Stored | None) -> Stored | None:
         """Return the tokens held of keys or values, oldest first."""
-        return joined(self._in_order(stored)) if stored is not None and self.offset else None
+        if stored is None or self.offset == 0:
+            return None
+        first, ring = self._in_order(stored)
+        return joined([*first, *ring])
 
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
@@ -316,7 +367,8 @@ class RotatingKVCache(RotatingCache[mx.array]):
             self.max_size, self.keep, self.slack, group_size=group_size, bits=bits
         )
         if self.keys is not None and self.values is not None:
-            cache.keys, cache.values = cache.pack(self.keys), cache.pack(self.values)
+            cache.keys = cache.pack(self._live(self.keys))
+            cache.values = cache.pack(self._live(self.values))
         cache.offset, cache._at = self.offset, self._at
         return cache
 

@@ -17,7 +17,7 @@ import mlx.core as mx
 
 from mlxlm_cache.base import Cache
 from mlxlm_cache.blocks import rounded_up
-from mlxlm_cache.parts import Stored, between, blank, each, joined, length, write
+from mlxlm_cache.parts import Stored, between, each, enlarged, length, write
 
 
 @dataclass
@@ -77,8 +77,8 @@ class SharingCache(Cache, Generic[Stored]):
         capacity = rounded_up(max(end, used) + 1)
         if most is not None:
             capacity = min(capacity, most)
-        all_keys = _moved(all_keys, keys, start, used, capacity)
-        all_values = _moved(all_values, values, start, used, capacity)
+        all_keys = enlarged(all_keys, keys, start, used, capacity)
+        all_values = enlarged(all_values, values, start, used, capacity)
         for cache in [self, *sharers] if alone else [self]:
             cache.keys, cache.values = all_keys, all_values
         return all_keys, all_values
@@ -94,14 +94,3 @@ class SharingCache(Cache, Generic[Stored]):
         )
         for cache in caches:
             cache.keys, cache.values = all_keys, all_values
-
-
-def _moved(stored: Stored | None, new: Stored, start: int, used: int, capacity: int) -> Stored:
-    """Return larger buffers with what is `stored`, and with `new` in the slots from `start` on."""
-    end = start + length(new)
-    if stored is None:
-        return joined([new, blank(new, capacity - end)])
-    pieces = [between(stored, 0, min(start, used)), new]
-    if end < used:
-        pieces.append(between(stored, end, used))
-    return joined([*pieces, blank(new, capacity - max(end, used))])
