@@ -95,15 +95,14 @@ def test_R17_a_slid_chunked_cache_asked_to_trim() -> None:
     assert seen(cache, 2) == [[4, 5], [4, 5, 6]]
 
 
-def test_the_front_is_forgotten_once_that_gives_a_block_back() -> None:
-    cache = ChunkedKVCache(6)
-    seen(cache, 9)
-    cache.maybe_trim_front()
-    assert cache.size() == 9
-    seen(cache, 1)
-    cache.maybe_trim_front()
-    assert cache.size() == 6
-    assert seen(cache, 2) == [chunk(10, 6), chunk(11, 6)]
+def test_the_front_is_forgotten_once_it_is_as_long_as_what_is_wanted() -> None:
+    cache = ChunkedKVCache(8)
+    seen(cache, 16)
+    assert cache.size() == 16
+    cache = ChunkedKVCache(8)
+    seen(cache, 17)
+    assert cache.size() == 8
+    assert seen(cache, 2) == [chunk(17, 8), chunk(18, 8)]
 
 
 def test_the_state_is_what_is_held() -> None:

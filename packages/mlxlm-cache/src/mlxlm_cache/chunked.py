@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Self
 
 import mlx.core as mx
 
-from mlxlm_cache import blocks
 from mlxlm_cache.base import Cache, number_of_tokens
 from mlxlm_cache.blocks import rounded_up
 from mlxlm_cache.errors import CacheNotBounded, CacheNotTrimmable
@@ -26,6 +25,8 @@ class ChunkedKVCache(GrowingCache[mx.array]):
     while the chunk before them is still whole; `slack` as many more are held, so that as
     many can be taken back at any time.
     """
+
+    _spare = 0
 
     def __init__(self, chunk_size: int, slack: int = 0) -> None:
         check_chunk_size(chunk_size, slack)
@@ -52,16 +53,15 @@ class ChunkedKVCache(GrowingCache[mx.array]):
         end = self.offset
         self.offset = position + keys.shape[2]
         fetched = between(all_keys, start - first, end), between(all_values, start - first, end)
-        if end > most_slots(self.chunk_size + self.slack):
-            self._forget_front()
+        self.maybe_trim_front()
         return fetched
 
     def maybe_trim_front(self) -> None:
-        """Forget what came before the latest `chunk_size` tokens and the slack.
+        """Forget what came before the latest `chunk_size` tokens and the slack, if it is as much.
 
-        Where it is less than a block of memory, that waits: it would cost a copy.
+        Updates do so by themselves.
         """
-        if self.size() - self.chunk_size - self.slack >= blocks.BLOCK:
+        if self.size() > most_slots(self.chunk_size + self.slack):
             self._forget_front()
 
     def _forget_front(self, *, copy: bool = True) -> None:

@@ -49,6 +49,8 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
     `slack` more tokens are held, unseen, so that as many can be taken back at any time.
     """
 
+    _spare = 0
+
     def __init__(self, max_size: int, keep: int = 0, slack: int = 0) -> None:
         check_bounds(max_size, keep, slack)
         self.max_size = max_size

@@ -37,6 +37,10 @@ class SharingCache(Cache, Generic[Stored]):
     values: Stored | None
     _family: _Family | None = None
 
+    _spare = 1
+    """Slots that grown buffers have free at least: a token always follows a prompt. Not worth
+    it where there is little to copy then."""
+
     def used(self) -> int:
         """Return the number of slots, from the first, that hold something of this cache."""
         raise NotImplementedError
@@ -64,8 +68,8 @@ class SharingCache(Cache, Generic[Stored]):
         """Write to the slots from `start` on, and return the buffers.
 
         A class that stores keys and values in another way must not write in place.
-        `used` slots hold something of this cache now. Buffers grow by blocks up to `most`
-        slots; otherwise they keep a spare one at least: a token always follows a prompt.
+        `used` slots hold something of this cache now. Buffers grow by blocks, up to `most`
+        slots.
         """
         all_keys, all_values, sharers = self.keys, self.values, self.sharers()
         end = start + length(keys)
@@ -74,7 +78,7 @@ class SharingCache(Cache, Generic[Stored]):
             write(all_keys, start, end, keys)
             write(all_values, start, end, values)
             return all_keys, all_values
-        capacity = rounded_up(max(end, used) + 1)
+        capacity = rounded_up(max(end, used) + self._spare)
         if most is not None:
             capacity = min(capacity, most)
         all_keys = enlarged(all_keys, keys, start, used, capacity)
