@@ -173,9 +173,9 @@ class BatchRing(Batch, Generic[Stored]):
             return [blank(like, self.keep)] if self.keep else []
         if self._used < self.keep:
             stored = grown(stored, stored, self._used, self.keep)
-        pieces = [between(stored, 0, self.keep)]
         if held == 0:
-            return pieces
+            return [between(stored, 0, self.keep)]
+        pieces = [between(stored, 0, self.keep)] if self.keep else []
         if equal(self._following):
             return pieces + in_order(stored, self._following[0], held, self.keep, self.capacity)
         slots = column([f - held - self.keep for f in self._following]) + mx.arange(held)

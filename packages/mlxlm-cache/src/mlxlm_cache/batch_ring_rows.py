@@ -121,8 +121,7 @@ class BatchRingCache(BatchRing[Stored]):
         own = row(stored, idx, self._front, self._front + self._used)
         pieces = [between(own, 0, min(self.keep, self.offsets[idx]))] if self.keep else []
         held = self._in_ring[idx]
-        if held:
-            pieces += in_order(own, self._following[idx], held, self.keep, self.capacity)
+        pieces += in_order(own, self._following[idx], held, self.keep, self.capacity)
         return joined(pieces)
 
     @property

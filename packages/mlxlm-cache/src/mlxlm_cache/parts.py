@@ -4,6 +4,7 @@ Every part is (B, n_kv, tokens, …), so that one function serves both.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 import mlx.core as mx
@@ -106,7 +107,8 @@ def enlarged(stored: Stored | None, new: Stored, start: int, used: int, capacity
         pieces.append(between(stored, end, used))
     if capacity > max(end, used):
         pieces.append(blank(new, capacity - max(end, used)))
-    return joined(pieces) if len(pieces) > 1 else each(mx.contiguous, new)
+    # Of one piece, arrays of their own, that writing to leaves `new` as it is.
+    return joined(pieces) if len(pieces) > 1 else each(copy, new)
 
 
 def placed(

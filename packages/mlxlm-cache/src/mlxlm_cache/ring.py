@@ -40,13 +40,23 @@ def window_mask(
     return mask if window_size is None else mask & visible(queries, keys, window_size)
 
 
-def in_order(stored: Stored, following: int, held: int, keep: int, capacity: int) -> list[Stored]:
-    """Return pieces of the ring with its latest `held` tokens, oldest first."""
+def in_order(
+    stored: Stored, following: int, held: int, keep: int, capacity: int, front: int = 0
+) -> list[Stored]:
+    """Return pieces of the ring with its latest `held` tokens, oldest first.
+
+    `front` slots come before those that are numbered.
+    """
     start = following - held
+    if held == 0:
+        return []
     if start >= keep:
-        return [between(stored, start, following)]
+        return [between(stored, front + start, front + following)]
     wrapped = capacity - (keep - start)
-    return [between(stored, wrapped, capacity), between(stored, keep, following)]
+    return [
+        between(stored, front + wrapped, front + capacity),
+        between(stored, front + keep, front + following),
+    ]
 
 
 def write_places(slot: int, length: int, keep: int, capacity: int) -> list[tuple[int, int]]:

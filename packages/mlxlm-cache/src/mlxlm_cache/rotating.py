@@ -134,7 +134,7 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         that is written in place. Not where it is most of the buffer that could be freed.
         """
         surplus = self.size() + count - self.capacity
-        if self.keys is None or self.offset < self.keep or surplus > self.capacity:
+        if self.keys is None or self.offset < self.keep or not 0 < surplus <= self.capacity:
             return 0
         return surplus
 
@@ -146,13 +146,10 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     def _in_order(self, stored: Stored) -> tuple[list[Stored], list[Stored]]:
         """Return pieces with the first tokens held, and with those in the ring, oldest first."""
-        live = self._live(stored)
-        held = self.offset - self._at.oldest
-        first = min(self.keep, self.offset)
-        ring = (
-            in_order(live, self._at.following, held, self.keep, self.capacity) if held > 0 else []
-        )
-        return [between(live, 0, first)] if first else [], ring
+        front, first = self._front, min(self.keep, self.offset)
+        held = max(0, self.offset - self._at.oldest)
+        ring = in_order(stored, self._at.following, held, self.keep, self.capacity, front)
+        return [between(stored, front, front + first)] if first else [], ring
 
     def _live(self, stored: Stored) -> Stored:
         """Return the slots in use."""
