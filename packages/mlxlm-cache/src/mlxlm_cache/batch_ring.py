@@ -1,7 +1,7 @@
 """Rotating buffers of several sequences: where their tokens go, and what each sees."""
 
 from collections.abc import Iterable, Sequence
-from typing import Generic
+from typing import Any, Generic
 
 import mlx.core as mx
 
@@ -19,6 +19,7 @@ from mlxlm_cache.parts import (
     length,
     placed,
     scattered,
+    write,
 )
 from mlxlm_cache.ring import HIDDEN, in_order, slot_positions, window_mask, write_places
 from mlxlm_cache.rotating import check_bounds
@@ -74,6 +75,8 @@ class BatchRing(Batch, Generic[Stored]):
         if batch != self.rows:
             raise ValueError(f"keys of {batch} sequences for a batch of {self.rows} rows")
         if self._fits(count):
+            if count == 1 and self._full and equal(self._following):
+                return self._overwrite(self.pack(keys), self.pack(values))
             self._settle()
             return self._write(self.pack(keys), self.pack(values), count)
         return self._roll(self.pack(keys), self.pack(values), count)
@@ -83,6 +86,23 @@ class BatchRing(Batch, Generic[Stored]):
         if self._to_come is not None or min(self.offsets) < 0:
             return False
         return count <= self.slack + 1 or max(self._in_ring) + count <= self._span
+
+    @property
+    def _full(self) -> bool:
+        return self._used == self.capacity == length(self.keys)
+
+    def _overwrite(self, keys: Stored, values: Stored) -> tuple[Stored, Stored]:
+        """Do what `_write` does in a long decode, a single token in full rings, in less time."""
+        following, span = self._following[0], self._span
+        slot = following if following < self.capacity else self.keep
+        all_keys: Any = self.keys
+        all_values: Any = self.values
+        write(all_keys, slot, slot + 1, keys)
+        write(all_values, slot, slot + 1, values)
+        self.offsets = [o + 1 for o in self.offsets]
+        self._following = [slot + 1] * len(self.offsets)
+        self._oldest = [max(p, o - span) for p, o in zip(self._oldest, self.offsets, strict=True)]
+        return all_keys, all_values
 
     def _slots(self) -> list[int]:
         return [f if f < self.capacity else self.keep for f in self._following]

@@ -22,6 +22,7 @@ from mlxlm_cache.parts import (
     joined,
     length,
     split,
+    write,
 )
 from mlxlm_cache.registry import register_cache
 from mlxlm_cache.ring import in_order, slot_positions, window_mask, write_places
@@ -76,10 +77,29 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Stored, Stored]:
         count = keys.shape[2]
+        if count == 1 and self._full and self._family is None:
+            return self._overwrite(self.pack(keys), self.pack(values))
         if self._fits(count):
             self._settle()
             return self._write(self.pack(keys), self.pack(values), count)
         return self._roll(self.pack(keys), self.pack(values), count)
+
+    @property
+    def _full(self) -> bool:
+        return self._at.used == self.capacity == length(self.keys)
+
+    def _overwrite(self, keys: Stored, values: Stored) -> tuple[Stored, Stored]:
+        """Do what `_write` does in a long decode, a single token in a full ring, in less time."""
+        _, following, oldest = self._at
+        slot = following if following < self.capacity else self.keep
+        all_keys: Any = self.keys
+        all_values: Any = self.values
+        write(all_keys, slot, slot + 1, keys)
+        write(all_values, slot, slot + 1, values)
+        self.offset += 1
+        oldest = max(oldest, self.offset - self.capacity + self.keep)
+        self._at = Layout(self.capacity, slot + 1, oldest)
+        return all_keys, all_values
 
     def _fits(self, count: int) -> bool:
         """Tell whether tokens can be written in place, over none that they may see."""
