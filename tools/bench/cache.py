@@ -1,12 +1,13 @@
 """Caches, prompt-cache files and prefix reuse, mlxlm beside mlx-lm in the same run.
 
     python tools/bench/cache.py --ours .venv/bin/python --peer PEER/bin/python \
-        [--rounds 5] [--context 2048] [--steps 256] [--megabytes 1024]
+        [--rounds 5] [--context 2048] [--steps 64] [--repeats 9] [--megabytes 1024]
 
 Each round starts one process of each, alternating which goes first, so that a noisy
 machine is noisy for both. Reports medians and their ratio; less is better throughout.
-Figures: microseconds of one layer's `update_and_fetch` per decode step at `--context`
-tokens, and per 512-token chunk up to there; seconds to save a cache of `--megabytes`, to
+Figures: microseconds of one layer's `update_and_fetch` per 512-token chunk up to
+`--context` tokens, and per decode step from there (medians over `--repeats` new caches of
+each class in turn); seconds to save a cache of `--megabytes`, to
 open it, and to open it and read everything; and, in percent of the entry's bytes, how far
 reuse of a 4096-token prefix raises the peak of memory.
 """
@@ -20,8 +21,9 @@ import tempfile
 from pathlib import Path
 
 CHILD = r"""
-import gc, json, os, sys, time
-side, context, steps, megabytes, folder = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+import gc, json, os, statistics, sys, time
+side, folder = sys.argv[1:3]
+context, steps, repeats, megabytes = map(int, sys.argv[3:])
 if side == "ours":
     from mlxlm_cache.device import preload_blas
     preload_blas()
@@ -57,17 +59,16 @@ def microseconds(cache, x, n):
         update(cache, x)
     return (time.perf_counter() - start) / n * 1e6
 
-figures = {}
 chunk, one = tokens(CHUNK), tokens(1)
-for name, make in KINDS.items():
-    if not hasattr(caches, name):
-        continue
-    microseconds(make(), chunk, 2)
-    cache = make()
-    figures[f"{name} chunk us"] = microseconds(cache, chunk, max(1, context // CHUNK))
-    microseconds(cache, one, 8)
-    figures[f"{name} step us"] = microseconds(cache, one, steps)
-    del cache
+runs = {f"{name} {what} us": [] for name in KINDS for what in ("chunk", "step")}
+for _ in range(repeats):
+    for name, make in KINDS.items():
+        cache = make()
+        runs[f"{name} chunk us"].append(microseconds(cache, chunk, max(1, context // CHUNK)))
+        microseconds(cache, one, 8)
+        runs[f"{name} step us"].append(microseconds(cache, one, steps))
+        del cache
+figures = {name: statistics.median(values) for name, values in runs.items()}
 
 LAYERS = 16
 length = megabytes * 2**20 // (LAYERS * 2 * 8 * 64 * 2)
@@ -111,9 +112,10 @@ print(json.dumps(figures))
 
 def child(python: str, side: str, arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     """Run one process of one side and return its figures."""
-    numbers = map(str, (arguments.context, arguments.steps, arguments.megabytes))
+    a = arguments
+    numbers = map(str, (a.context, a.steps, a.repeats, a.megabytes))
     done = subprocess.run(
-        [python, "-c", CHILD, side, *numbers, folder], capture_output=True, text=True
+        [python, "-c", CHILD, side, folder, *numbers], capture_output=True, text=True
     )
     if done.returncode:
         sys.exit(f"{side} failed:\n{done.stderr}")
@@ -127,7 +129,8 @@ def main() -> None:
     parser.add_argument("--peer", required=True, help="Python with mlx-lm")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--context", type=int, default=2048, help="tokens before the decode steps")
-    parser.add_argument("--steps", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=9, help="new caches of each class")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the cache on disk")
     parser.add_argument("--folder", help="where to write it; a temporary folder by default")
     parser.add_argument("--json", type=Path, help="also write all figures here")

@@ -22,7 +22,7 @@ from mlxlm_cache.parts import (
     write,
 )
 from mlxlm_cache.ring import HIDDEN, in_order, slot_positions, window_mask, write_places
-from mlxlm_cache.rotating import check_bounds
+from mlxlm_cache.window import check_bounds
 
 
 class BatchRing(Batch, Generic[Stored]):

@@ -20,7 +20,7 @@ from mlxlm_cache.parts import (
     taken,
 )
 from mlxlm_cache.ring import in_order
-from mlxlm_cache.rotating import RotatingCache
+from mlxlm_cache.window import RotatingCache
 
 
 class BatchRingCache(BatchRing[Stored]):

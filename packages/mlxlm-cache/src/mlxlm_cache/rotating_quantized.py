@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mlxlm_cache.affine import Affine
 from mlxlm_cache.base import Cache, Packed
 from mlxlm_cache.registry import register_cache
-from mlxlm_cache.rotating import RotatingCache
+from mlxlm_cache.window import RotatingCache
 
 if TYPE_CHECKING:
     from mlxlm_cache.batch_quantized import BatchRotatingQuantizedKVCache
