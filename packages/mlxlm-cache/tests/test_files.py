@@ -23,7 +23,6 @@ from mlxlm_cache import (
     register_cache,
     save_prompt_cache,
     scaled_dot_product_attention,
-    tensorfile,
 )
 from mlxlm_cache.tensorfile import DIGEST
 
@@ -255,7 +254,7 @@ def test_a_failed_write_leaves_the_old_file(file: Path, monkeypatch: pytest.Monk
     def full(*_: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(tensorfile, "_digest", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         save_prompt_cache(file, stack())
     assert file.read_bytes() == before

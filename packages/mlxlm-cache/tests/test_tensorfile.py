@@ -1,8 +1,4 @@
-import os
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -13,7 +9,6 @@ from mlxlm_cache.tensorfile import (
     _PAGE,
     DTYPES,
     SAMPLE,
-    Draft,
     Tensor,
     _pages,
     draft,
@@ -89,25 +84,3 @@ def test_a_header_that_contradicts_itself_is_an_error(file: Path, text: str) -> 
     file.write_bytes(len(text).to_bytes(8, "little") + text.encode() + b"1234")
     with pytest.raises(PromptFileError, match="is not a safetensors file"):
         read(file)
-
-
-def test_a_flush_that_fails_while_writing_is_an_error(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed = threading.Event()
-
-    def fail(_: int) -> None:
-        failed.set()
-        raise OSError("the disk is broken")
-
-    monkeypatch.setattr(os, "fdatasync", fail, raising=False)
-    made = draft({"x": mx.zeros((4,))}, {})
-
-    def slowly() -> Iterator[memoryview]:
-        yield from made.runs
-        assert failed.wait(10)
-
-    slow: Any = slowly()
-    with pytest.raises(OSError, match="the disk is broken"):
-        Draft(made.head, slow).write(file)
-    assert list(file.parent.iterdir()) == []

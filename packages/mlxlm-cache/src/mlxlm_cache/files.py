@@ -54,9 +54,8 @@ def save_prompt_cache(
     a folder, a device, a pipe or a socket.
     """
     path = Path(file_name)
-    draft_prompt_file(path, cache, metadata, tokens=tokens, model=model, revision=revision).write(
-        path
-    )
+    made = draft_prompt_file(path, cache, metadata, tokens=tokens, model=model, revision=revision)
+    made.write(path, direct=True)
 
 
 def draft_prompt_file(

@@ -8,16 +8,18 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from threading import Event, Thread
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import mlx.core as mx
 
 from mlxlm_cache.errors import PromptFileError
+from mlxlm_cache.transfer import write_runs
 from mlxlm_cache.writing import regular_file, whole_file
 
 DTYPES = {
@@ -53,8 +55,6 @@ _PAGE = 4096
 _RUN = 16 * 1024
 """A tensor with gaps is written as it lies if its runs have so many bytes at least."""
 
-_FLUSH_EVERY = 0.02  # seconds
-
 
 @dataclass(frozen=True)
 class Tensor:
@@ -83,16 +83,10 @@ class Draft:
     def nbytes(self) -> int:
         return len(self.head) + sum(run.nbytes for run in self.runs)
 
-    def write(self, path: Path) -> None:
-        """Write a whole file, on the disk when this returns; see `whole_file`."""
+    def write(self, path: Path, *, direct: bool = False) -> None:
+        """Write a whole file, on the disk when this returns; see `whole_file`, `write_runs`."""
         with whole_file(path) as file:
-            file.write(self.head)
-            with _flushing(file):
-                for run in self.runs:
-                    file.write(run)
-            digest = _digest(file, _parsed(self.head[8:], len(self.head)))
-            file.seek(self.head.index(_UNKNOWN.encode()))
-            file.write(digest.encode())
+            write_runs(file, [memoryview(self.head), *self.runs], direct=direct)
 
 
 def draft(arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> Draft:
@@ -106,8 +100,10 @@ def draft(arrays: Mapping[str, mx.array], facts: Mapping[str, str]) -> Draft:
         table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(table, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    ordered = [array for _, array in largest_first if array.nbytes]
-    return Draft(len(text).to_bytes(8, "little") + text, list(_runs(ordered)))
+    runs = list(_runs([array for _, array in largest_first if array.nbytes]))
+    digest = _digest(_parsed(text, 0), _read(runs))
+    text = text.replace(_UNKNOWN.encode(), digest.encode(), 1)
+    return Draft(len(text).to_bytes(8, "little") + text, runs)
 
 
 def read_header(path: Path, *, check: bool = True) -> Header:
@@ -129,7 +125,11 @@ def read_header(path: Path, *, check: bool = True) -> Header:
             raise PromptFileError(f"{path} is cut off: {size} bytes of {expected}")
         if size > expected:
             raise PromptFileError(f"{path} is damaged: {size} bytes where it has {expected}")
-        if check and DIGEST in header.facts and header.facts[DIGEST] != _digest(file, header):
+        if (
+            check
+            and DIGEST in header.facts
+            and header.facts[DIGEST] != _digest(header, partial(_pread, file))
+        ):
             raise PromptFileError(
                 f"{path} was changed after it was written, so it cannot be trusted: make it again"
             )
@@ -184,32 +184,34 @@ def _runs(arrays: list[mx.array]) -> Iterator[memoryview]:
             yield from _runs([mx.contiguous(array)])
 
 
-@contextmanager
-def _flushing(file: IO[bytes]) -> Iterator[None]:
-    """Have the disk take over what is written while more is: flushing at the end takes longer."""
-    handle, done, failures = file.fileno(), Event(), []
-    sync = getattr(os, "fdatasync", os.fsync)
+def _read(runs: Sequence[memoryview]) -> Callable[[int, int], bytes]:
+    """Return a function of start and length, in bytes of all `runs` together."""
+    views = [run.cast("B") for run in runs]
+    ends = list(accumulate(map(len, views)))
 
-    def flush() -> None:
-        try:
-            while not done.wait(_FLUSH_EVERY):
-                sync(handle)
-        except OSError as error:  # said once: the last flush would not know
-            failures.append(error)
+    def read(start: int, length: int) -> bytes:
+        pieces = []
+        while length > 0:
+            i = bisect_right(ends, start)
+            at = start - (ends[i] - len(views[i]))
+            piece = bytes(views[i][at : at + length])
+            pieces.append(piece)
+            start, length = start + len(piece), length - len(piece)
+        return b"".join(pieces)
 
-    thread = Thread(target=flush)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    if failures:
-        raise failures[0]
+    return read
 
 
-def _digest(file: IO[bytes], header: Header) -> str:
-    """Return the SHA-256 of the metadata, the table of tensors and a sample of their bytes."""
+def _pread(file: BinaryIO, start: int, length: int) -> bytes:
+    file.seek(start)
+    return file.read(length)
+
+
+def _digest(header: Header, read: Callable[[int, int], bytes]) -> str:
+    """Return the SHA-256 of the metadata, the table of tensors and a sample of their bytes.
+
+    `read` returns bytes of a start and length.
+    """
     facts = sorted((key, value) for key, value in header.facts.items() if key != DIGEST)
     tensors = sorted(header.tensors.items())
     table = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors]
@@ -217,8 +219,7 @@ def _digest(file: IO[bytes], header: Header) -> str:
     share = SAMPLE // max(1, len(tensors))
     for _, tensor in tensors:
         for start, length in _pages(tensor, share):
-            file.seek(start)
-            digest.update(file.read(length))
+            digest.update(read(start, length))
     return digest.hexdigest()
 
 
