@@ -15,7 +15,7 @@ from mlxlm_generate.kv import KVQuantization
 from mlxlm_generate.protocols import Model
 from mlxlm_generate.wired import model_bytes
 
-_BLOCK = 256  # tokens: caches grow in steps of this
+_BLOCK = 256  # tokens: caches grow in steps of this, and keep room for one more token
 _SHARE = 0.8  # of what is free: activations and other programs need some too
 
 
@@ -28,7 +28,7 @@ class LayerNeed:
     bound: int | None
 
     def bytes(self, tokens: int) -> int:
-        held = -(-tokens // _BLOCK) * _BLOCK
+        held = (tokens // _BLOCK + 1) * _BLOCK
         return self.fixed + round(self.per_token * min(held, self.bound or held))
 
 
