@@ -8,8 +8,8 @@ machine that is slow for a second is slow for both. Reports medians, and the med
 ratios of neighbours; less is better throughout. Figures: microseconds of one layer's
 `update_and_fetch` per 512-token chunk up to `--context` tokens, and per decode step from
 there, of a new cache each round; seconds to save a cache of `--megabytes`, to open it, and to
-open it and read everything, at once and when the system has it in memory no longer; and, in percent of the entry's bytes, how far reuse of a
-4096-token prefix raises the peak of memory.
+open it and read everything, at once and when the system has it in memory no longer; and, in
+percent of the entry's bytes, how far reuse of a 4096-token prefix raises the peak of memory.
 """
 
 import argparse

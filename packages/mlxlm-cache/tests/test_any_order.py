@@ -53,6 +53,15 @@ STACKS: dict[str, Any] = {
         CacheList(RotatingKVCache(6, keep=1), ArraysCache(2)),
         KVCache(),
     ],
+    "mixed": lambda: [
+        QuantizedKVCache(**PACKED),
+        ChunkedKVCache(4),
+        RotatingQuantizedKVCache(6, keep=2, **PACKED),
+        ConcatenateKVCache(),
+        ArraysCache(2),
+        CacheList(RotatingKVCache(5), KVCache()),
+        KVCache(),
+    ],
     "slack": lambda: [RotatingKVCache(5, slack=3), RotatingKVCache(6, keep=2, slack=2)],
 }
 Number = st.integers(0, 2**16)
@@ -348,7 +357,7 @@ class Caches(RuleBasedStateMachine):
             loaded = load_prompt_cache(file)
         assert [type(c) for c in loaded] == [type(c) for c in group.caches]
         group.caches = loaded
-        if self.stack == "recurrent":
+        if any(isinstance(leaf, ArraysCache) for c in loaded for leaf in c.leaves()):
             group.ahead = group.limit = 0  # files hold the present, not what was before
         self.check(group)
 
