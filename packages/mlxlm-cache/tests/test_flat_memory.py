@@ -32,25 +32,26 @@ def going_back(cache: ArraysCache | RotatingKVCache) -> Cache:
     return cache
 
 
-KINDS: dict[str, tuple[Callable[[], Cache], int]] = {
-    "KVCache": (KVCache, 5000),
-    "QuantizedKVCache": (lambda: QuantizedKVCache(**PACKED), 5000),
-    "RotatingKVCache": (lambda: RotatingKVCache(64, keep=4), 5000),
-    "RotatingKVCache, checkpoint": (lambda: going_back(RotatingKVCache(64, keep=4)), 5000),
-    "RotatingQuantizedKVCache": (lambda: RotatingQuantizedKVCache(64, keep=4, **PACKED), 5000),
-    "ChunkedKVCache": (lambda: ChunkedKVCache(64), 5000),
-    "ConcatenateKVCache": (ConcatenateKVCache, 1000),
-    "ArraysCache": (lambda: ArraysCache(1), 5000),
-    "ArraysCache, checkpoint": (lambda: going_back(ArraysCache(1)), 5000),
-    "CacheList": (lambda: CacheList(RotatingKVCache(64), ArraysCache(1)), 5000),
-    "BatchKVCache": (lambda: BatchKVCache([3, 0]), 5000),
-    "BatchQuantizedKVCache": (lambda: BatchQuantizedKVCache([0, 0], **PACKED), 5000),
-    "BatchRotatingKVCache": (lambda: BatchRotatingKVCache(64, [3, 0], keep=4), 5000),
+STEPS = 5000
+
+KINDS: dict[str, Callable[[], Cache]] = {
+    "KVCache": KVCache,
+    "QuantizedKVCache": lambda: QuantizedKVCache(**PACKED),
+    "RotatingKVCache": lambda: RotatingKVCache(64, keep=4),
+    "RotatingKVCache, checkpoint": lambda: going_back(RotatingKVCache(64, keep=4)),
+    "RotatingQuantizedKVCache": lambda: RotatingQuantizedKVCache(64, keep=4, **PACKED),
+    "ChunkedKVCache": lambda: ChunkedKVCache(64),
+    "ConcatenateKVCache": ConcatenateKVCache,
+    "ArraysCache": lambda: ArraysCache(1),
+    "ArraysCache, checkpoint": lambda: going_back(ArraysCache(1)),
+    "CacheList": lambda: CacheList(RotatingKVCache(64), ArraysCache(1)),
+    "BatchKVCache": lambda: BatchKVCache([3, 0]),
+    "BatchQuantizedKVCache": lambda: BatchQuantizedKVCache([0, 0], **PACKED),
+    "BatchRotatingKVCache": lambda: BatchRotatingKVCache(64, [3, 0], keep=4),
     "BatchRotatingQuantizedKVCache": (
-        lambda: BatchRotatingQuantizedKVCache(64, [3, 0], keep=4, **PACKED),
-        5000,
+        lambda: BatchRotatingQuantizedKVCache(64, [3, 0], keep=4, **PACKED)
     ),
-    "BatchChunkedKVCache": (lambda: BatchChunkedKVCache(64, [3, 0]), 5000),
+    "BatchChunkedKVCache": lambda: BatchChunkedKVCache(64, [3, 0]),
 }
 
 
@@ -100,18 +101,19 @@ def decode(cache: Cache, steps: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_R57_a_long_decode_keeps_the_cache_alone(kind: str) -> None:
-    make, steps = KINDS[kind]
+    if kind in UNBOUNDED:
+        decode(KINDS[kind](), STEPS)  # so that the process has what buffers of all sizes take
     gc.collect()
     before = mx.get_active_memory()
-    cache = make()
-    decode(cache, steps // 5)
+    cache = KINDS[kind]()
+    decode(cache, STEPS // 5)
     process = resident()
-    decode(cache, steps - steps // 5)
+    decode(cache, STEPS - STEPS // 5)
     gc.collect()
-    assert steps - 3 <= cache.tokens_seen <= steps
+    assert STEPS - 3 <= cache.tokens_seen <= STEPS
     assert mx.get_active_memory() - before < cache.nbytes + 64 * 1024
-    if process is not None and kind not in UNBOUNDED:
+    if process is not None:
         # A retained graph node costs about a kilobyte: that would be tens of megabytes here.
         now = resident()
         assert now is not None
-        assert now - process < 4 * 1024 * 1024
+        assert now - process < (12 if kind in UNBOUNDED else 4) * 1024 * 1024
