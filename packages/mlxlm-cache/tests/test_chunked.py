@@ -122,3 +122,18 @@ def test_the_state_is_what_is_held() -> None:
 def test_sizes_that_make_no_sense_are_an_error(size: int, slack: int) -> None:
     with pytest.raises(ValueError, match="must be"):
         ChunkedKVCache(size, slack)
+
+
+def test_memory_is_capped_also_by_long_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 256)
+    cache = ChunkedKVCache(300)
+    token = 2 * 2 * 8 * 4  # keys and values of two heads of eight floats
+    before = mx.get_active_memory()
+    for length in (4000, 1, 250, 270, 4000):
+        x = mx.zeros((1, 2, length, 8))
+        cache.update_and_fetch(x, x)
+        mx.eval(cache.state)
+        del x
+        most = 300 if length == 4000 else 1024
+        assert cache.nbytes <= most * token
+        assert mx.get_active_memory() - before < (most + 100) * token
