@@ -7,8 +7,11 @@ from pathlib import Path
 
 
 def install(wheels: Path, target: Path) -> None:
-    """Unpack every wheel of `wheels` into `target`; dependencies have to be there already."""
-    files = sorted(map(str, wheels.glob("*.whl")))
+    """Unpack the wheels of `wheels` into `target`; dependencies have to be there already.
+
+    mlxlm-cli stays behind: its `mlx_lm` would hide the one to measure against.
+    """
+    files = sorted(str(f) for f in wheels.glob("*.whl") if not f.name.startswith("mlxlm_cli-"))
     if not files:
         sys.exit(f"{wheels} holds no wheels: build them with `uv build --all-packages --wheel`.")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]

@@ -11,10 +11,11 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from build import peer_model, prepared, quantized, random_model, read_per_token
+from mlx_lm.generate import BatchGenerator as PeerGenerator
 from mlx_lm.generate import generate_step as peer_step
 from mlx_lm.models.cache import make_prompt_cache as peer_cache
 from mlxlm_cache import make_prompt_cache
-from mlxlm_generate import generate_step
+from mlxlm_generate import BatchGenerator, generate_step
 from shapes import LLAMA_3_1_8B, SMALL
 
 Side = tuple[str, nn.Module, Callable[..., Any], Callable[..., Any]]
@@ -66,6 +67,25 @@ def loop(side: Side, batch: int, prompt: int, steps: int) -> float:
         tokens = following
     mx.eval(tokens)
     return batch * steps / (time.perf_counter() - start)
+
+
+def engine(side: Side, batch: int, prompt: int, steps: int) -> float:
+    """Return tokens per second of BatchGenerator, from when all of the batch decode."""
+    name, model, *_ = side
+    generator = (BatchGenerator if name == "mlxlm" else PeerGenerator)(model, max_tokens=steps + 1)
+    uids = generator.insert(
+        [[(7 * i + 13 * n) % 1000 for i in range(prompt)] for n in range(batch)]
+    )
+    waiting, tokens, start = set(uids), 0, 0.0
+    while responses := generator.next_generated():
+        if waiting:
+            waiting -= {response.uid for response in responses}
+            start = time.perf_counter()
+        else:
+            tokens += len(responses)
+    seconds = time.perf_counter() - start
+    generator.close()
+    return tokens / seconds
 
 
 def first_token(side: Side, length: int) -> float:
@@ -154,6 +174,13 @@ def main() -> None:
             warm=False,
         )
         for batch in (1, 8, 32, 128):
+            if kind == "bf16" or batch < 128:
+                in_turn(
+                    f"{kind} decode {batch}, BatchGenerator",
+                    sides,
+                    lambda side, batch=batch: engine(side, batch, 128, 128 // shrink),
+                    rounds=3 if batch < 32 else 2,
+                )
             steps = max(8, (64 if batch < 128 else 16) // shrink)
             if kind == "4-bit" and batch == 128:
                 steps = 8
