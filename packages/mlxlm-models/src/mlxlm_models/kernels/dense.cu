@@ -2,7 +2,11 @@
   constexpr int OUTPUTS = 16 * TILES;
   constexpr int LINE = 2 * STEP + 64;  // bytes of a row in shared memory: 64 against conflicts
   constexpr int STAGE = (OUTPUTS + XROWS) * LINE;
-  const int rows = x_shape[0], columns = x_shape[1], outputs = w_shape[0];
+  const int columns = x_shape[x_ndim - 1], outputs = w_shape[0];
+  int rows = 1;
+  for (int axis = 0; axis < x_ndim - 1; ++axis) {
+    rows *= x_shape[axis];
+  }
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int slot = lane / 4, quarter = lane % 4;
   const int first = blockIdx.x * OUTPUTS;

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from math import prod
 from typing import Any
 
 import mlx.core as mx
@@ -23,10 +24,10 @@ Product = Callable[..., mx.array]
 
 
 def fits_dense(x: mx.array, weight: mx.array) -> bool:
-    """Tell whether `dense` computes x (rows, columns) times weight (outputs, columns)."""
-    rows, columns = x.shape
+    """Tell whether `dense` computes x (…, columns) times weight (outputs, columns)."""
+    columns = x.shape[-1]
     return (
-        rows <= DENSE_ROWS
+        x.size <= DENSE_ROWS * columns
         and columns % 128 == 0
         and weight.shape[0] % 32 == 0
         and weight.dtype == x.dtype
@@ -35,10 +36,10 @@ def fits_dense(x: mx.array, weight: mx.array) -> bool:
 
 
 def fits_packed4(x: mx.array, weight: mx.array, scales: mx.array) -> bool:
-    """Tell whether `packed4` computes x times weight (outputs, columns / 8)."""
-    rows, columns = x.shape
+    """Tell whether `packed4` computes x (…, columns) times weight (outputs, columns / 8)."""
+    columns = x.shape[-1]
     return (
-        rows <= PACKED_ROWS
+        x.size <= PACKED_ROWS * columns
         and columns % 256 == 0
         and weight.shape[0] % 32 == 0
         and scales.dtype == x.dtype
@@ -47,15 +48,15 @@ def fits_packed4(x: mx.array, weight: mx.array, scales: mx.array) -> bool:
 
 
 def dense(x: mx.array, weight: mx.array) -> mx.array:
-    """Return x (rows, columns) times weight (outputs, columns), transposed."""
-    return _dense(x.shape[0], weight.shape[0], x.dtype)(x, weight)
+    """Return x (…, columns) times weight (outputs, columns), transposed."""
+    return _dense(x.shape, weight.shape[0], x.dtype)(x, weight)
 
 
 def packed4(
     x: mx.array, weight: mx.array, scales: mx.array, biases: mx.array, group_size: int
 ) -> mx.array:
-    """Return x (rows, columns) times 4-bit weights (outputs, columns / 8), transposed."""
-    product = _packed4(x.shape[0], weight.shape[0], x.dtype, group_size)
+    """Return x (…, columns) times 4-bit weights (outputs, columns / 8), transposed."""
+    product = _packed4(x.shape, weight.shape[0], x.dtype, group_size)
     return product(x, weight, scales, biases)
 
 
@@ -65,36 +66,39 @@ def dequantize4(weight: mx.array, scales: mx.array, biases: mx.array, group_size
 
 
 @cache
-def _dense(rows: int, outputs: int, dtype: mx.Dtype) -> Product:
+def _dense(shape: tuple[int, ...], outputs: int, dtype: mx.Dtype) -> Product:
     step = 128
     line = 2 * step + 64
-    return _few_rows("dense", rows, outputs, dtype, (1, 8, 3 if rows == 1 else 2), step, line, line)
+    stages = 3 if prod(shape[:-1]) == 1 else 2
+    return _few_rows("dense", shape, outputs, dtype, (1, 8, stages), step, line, line)
 
 
 @cache
-def _packed4(rows: int, outputs: int, dtype: mx.Dtype, group_size: int) -> Product:
+def _packed4(shape: tuple[int, ...], outputs: int, dtype: mx.Dtype, group_size: int) -> Product:
     step = 256
+    rows = prod(shape[:-1])
     small = rows == 1 and outputs < 1 << 14
-    shape = (1, 8, 3) if small else (2, 8 if rows <= 16 else 4, 2)
+    layout = (1, 8, 3) if small else (2, 8 if rows <= 16 else 4, 2)
     line = step // 2 + 32 + 4 * (step // group_size)
     return _few_rows(
-        "packed4", rows, outputs, dtype, shape, step, line, 2 * step + 16, GROUP=group_size
+        "packed4", shape, outputs, dtype, layout, step, line, 2 * step + 16, GROUP=group_size
     )
 
 
 def _few_rows(
     name: str,
-    rows: int,
+    shape: tuple[int, ...],
     outputs: int,
     dtype: mx.Dtype,
-    shape: tuple[int, int, int],
+    layout: tuple[int, int, int],
     step: int,
     line: int,
     x_line: int,
     **constants: int,
 ) -> Product:
     """`line` and `x_line` are the bytes of a row of weights and of x in shared memory."""
-    tiles, warps, stages = shape
+    tiles, warps, stages = layout
+    rows = prod(shape[:-1])
     eights = -(-rows // 8)
     x_rows = 1 if rows == 1 else 8 * eights
     stage = 16 * tiles * line + x_rows * x_line
@@ -117,7 +121,7 @@ def _few_rows(
         template=[("T", dtype), *constants.items()],
         grid=(outputs // (16 * tiles) * 32 * warps, 1, 1),
         threadgroup=(32 * warps, 1, 1),
-        output_shapes=[(rows, outputs)],
+        output_shapes=[(*shape[:-1], outputs)],
         output_dtypes=[dtype],
     )
 

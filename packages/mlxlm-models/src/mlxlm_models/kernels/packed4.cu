@@ -14,7 +14,11 @@
   constexpr int LINE = STEP / 2 + 32;  // bytes of packed weights in shared memory, padded
   constexpr int XLINE = 2 * STEP + 16;
   constexpr int STAGE = OUTPUTS * (LINE + 4 * GROUPS) + XROWS * XLINE;
-  const int rows = x_shape[0], columns = x_shape[1], outputs = w_shape[0];
+  const int columns = x_shape[x_ndim - 1], outputs = w_shape[0];
+  int rows = 1;
+  for (int axis = 0; axis < x_ndim - 1; ++axis) {
+    rows *= x_shape[axis];
+  }
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int slot = lane / 4, quarter = lane % 4;
   const int first = blockIdx.x * OUTPUTS;

@@ -5,9 +5,9 @@ Rows are all tokens of all sequences together. What pays was measured:
 - CPU, packed weights: MLX's packed product for up to `CPU_ROWS` rows; for more they are
   dequantized to float32 and multiplied in the BLAS.
 - CUDA, 4-bit weights: our kernel for up to 32 rows; for more they are dequantized and
-  multiplied. Other packed weights: MLX's packed product for up to `CUDA_ROWS` rows, which
-  are flattened into one axis, because MLX reads the weights again for each sequence of a
-  batch; else dequantized. 16-bit weights: our kernel for up to 16 rows, else the BLAS.
+  multiplied. Other packed weights: MLX's packed product for `CUDA_ROWS` row, because MLX reads
+  the weights again for each sequence of a batch; else dequantized. 16-bit weights: our kernel
+  for up to 16 rows, else the BLAS.
 - CUDA, few rows: layers that read the same input are computed as one.
 - Metal: what MLX does. Layers stay as they are.
 """
@@ -73,10 +73,10 @@ class PackedLinear(Joinable, nn.QuantizedLinear):
         return PackedLinear.from_quantized(self)
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self.training:  # our kernels have no gradient
-            return super().__call__(x)  # type: ignore[no-any-return, no-untyped-call]
         if (y := self.joined(x)) is not None:
             return y
+        if self.training:  # our kernels have no gradient
+            return super().__call__(x)  # type: ignore[no-any-return, no-untyped-call]
         y = packed_product(x, self)
         return y + self["bias"] if "bias" in self else y
 
@@ -117,10 +117,10 @@ class DenseLinear(Joinable, nn.Linear):
         return DenseLinear.from_linear(self)
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self.training:  # our kernel has no gradient
-            return super().__call__(x)
         if (y := self.joined(x)) is not None:
             return y
+        if self.training:  # our kernel has no gradient
+            return super().__call__(x)
         y = dense_product(x, self["weight"])
         return y + self["bias"] if "bias" in self else y
 
@@ -140,39 +140,36 @@ class DenseEmbedding(nn.Embedding):
 
 def dense_product(x: mx.array, weight: mx.array) -> mx.array:
     """Return x (…, inputs) times weight (outputs, inputs), transposed."""
-    rows = x.reshape(-1, x.shape[-1])
-    if backend() == "cuda" and few_rows.fits_dense(rows, weight):
-        return few_rows.dense(rows, weight).reshape(*x.shape[:-1], -1)
+    if few_rows.fits_dense(x, weight) and backend() == "cuda":
+        return few_rows.dense(x, weight)
     return x @ weight.T
 
 
 def packed_product(x: mx.array, layer: nn.Module) -> mx.array:
     """Return x (…, inputs) times the weights of a quantized layer, without its bias."""
     if backend() == "cuda":
-        rows = x.reshape(-1, x.shape[-1])
-        y = _packed_on_cuda(rows, layer)
-        return y.reshape(*x.shape[:-1], y.shape[-1])
+        return _packed_on_cuda(x, layer)
     if x.size <= CPU_ROWS * x.shape[-1]:
         return _mlx_packed(x, layer)
     return x @ dequantize_float32(layer).T
 
 
-def _packed_on_cuda(rows: mx.array, layer: nn.Module) -> mx.array:
+def _packed_on_cuda(x: mx.array, layer: nn.Module) -> mx.array:
     weight: mx.array = layer["weight"]
     scales: mx.array = layer["scales"]
     biases: mx.array | None = layer.get("biases")
     group_size: int = layer.group_size
     if biases is not None and layer.bits == 4:
-        if few_rows.fits_packed4(rows, weight, scales):
-            return few_rows.packed4(rows, weight, scales, biases, group_size)
+        if few_rows.fits_packed4(x, weight, scales):
+            return few_rows.packed4(x, weight, scales, biases, group_size)
         if scales.dtype in few_rows.HALF:
-            return rows @ few_rows.dequantize4(weight, scales, biases, group_size).T
-    if rows.shape[0] <= CUDA_ROWS:
-        return _mlx_packed(rows, layer)
+            return x @ few_rows.dequantize4(weight, scales, biases, group_size).T
+    if x.size <= CUDA_ROWS * x.shape[-1]:
+        return _mlx_packed(x, layer)
     dequantized = mx.dequantize(
-        weight, scales, biases, group_size, layer.bits, mode=layer.mode, dtype=rows.dtype
+        weight, scales, biases, group_size, layer.bits, mode=layer.mode, dtype=x.dtype
     )
-    return rows @ dequantized.T
+    return x @ dequantized.T
 
 
 def _mlx_packed(x: mx.array, layer: nn.Module) -> mx.array:

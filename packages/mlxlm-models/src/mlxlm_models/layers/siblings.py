@@ -20,6 +20,8 @@ MAX_ROWS = 32
 
 _ARRAYS = ("weight", "scales", "biases", "bias")
 
+_NOTHING: tuple[None, list[mx.array]] = (None, [])
+
 
 class Joinable(Module):
     """A linear layer that may be one of several."""
@@ -34,36 +36,42 @@ class Joinable(Module):
     def joined(self, x: mx.array) -> mx.array | None:
         """Return this layer's part of what the siblings make of x, None if it is alone."""
         siblings = self._siblings
-        if (
-            siblings is None
-            or x.size > MAX_ROWS * x.shape[-1]
-            or siblings.weights[self._place] is not self["weight"]
-        ):
+        if siblings is None:
             return None
-        return siblings(x, self._place)
+        seen, parts = siblings.latest
+        if seen is not x:
+            if self.training or not siblings.fit(x):
+                return None
+            parts = siblings.compute(x)
+        if self._place == siblings.last:
+            siblings.latest = _NOTHING
+        return parts[self._place]
 
 
 class Siblings:
     """The common product of layers; the first that is called computes it for all."""
 
-    def __init__(self, whole: nn.Module, weights: Sequence[mx.array]) -> None:
-        self.weights = tuple(weights)
-        """Of each layer: one that has got another weight since then is on its own."""
-        self._whole = whole
-        sizes = [weight.shape[0] for weight in weights]
-        self._ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-        # Input and outputs in one object, so that threads never see one without the other.
-        self._latest: tuple[mx.array | None, list[mx.array]] = (None, [])
+    def __init__(self, whole: nn.Module, layers: Sequence[nn.Module]) -> None:
+        self.last = len(layers) - 1
+        self.latest: tuple[mx.array | None, list[mx.array]] = _NOTHING
+        """Input and outputs in one object: threads never see one without the other."""
+        self._whole: Any = whole
+        self._layers = tuple(layers)
+        self._weights = tuple(layer["weight"] for layer in layers)
+        sizes = [weight.shape[0] for weight in self._weights]
+        self._ends = [sum(sizes[: i + 1]) for i in range(self.last)]
 
-    def __call__(self, x: mx.array, place: int) -> mx.array:
-        seen, parts = self._latest
-        if seen is not x:
-            whole: Any = self._whole
-            parts = list(mx.split(whole(x), self._ends, axis=-1))
-            self._latest = (x, parts)
-        if place == len(self._ends):
-            self._latest = (None, [])
-        return parts[place]
+    def fit(self, x: mx.array) -> bool:
+        """Tell whether x has few rows, and no layer has got another weight since the joining."""
+        return x.size <= MAX_ROWS * x.shape[-1] and all(
+            layer["weight"] is weight
+            for layer, weight in zip(self._layers, self._weights, strict=True)
+        )
+
+    def compute(self, x: mx.array) -> list[mx.array]:
+        parts = list(mx.split(self._whole(x), self._ends, axis=-1))
+        self.latest = (x, parts)
+        return parts
 
 
 def join_siblings(model: nn.Module) -> None:
@@ -96,6 +104,7 @@ def _join(layers: Sequence[Joinable]) -> None:
             parts = mx.split(whole[name], bounds, axis=0)
             for layer, part in zip(layers, parts, strict=True):
                 layer[name] = part
-    siblings = Siblings(whole, [layer["weight"] for layer in layers])
+    whole.eval()  # it is no part of the model, whose mode it would not follow
+    siblings = Siblings(whole, layers)
     for place, layer in enumerate(layers):
         layer._siblings, layer._place = siblings, place
