@@ -31,6 +31,17 @@ STACKS: dict[str, Callable[[], list[Cache]]] = {
     "packed": lambda: [QuantizedKVCache(**PACKED), RotatingQuantizedKVCache(8, 2, **PACKED)],
 }
 Tokens = st.lists(st.integers(0, 255), min_size=1, max_size=24)
+Penalties = st.fixed_dictionaries(
+    {},
+    optional={
+        "logit_bias": st.just({5: 1.5, 90: -1.0}),
+        "repetition_penalty": st.sampled_from([0.8, 1.3]),
+        "repetition_context_size": st.sampled_from([2, None]),
+        "presence_penalty": st.just(0.5),
+        "frequency_penalty": st.just(0.4),
+        "frequency_context_size": st.sampled_from([3, None]),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,8 @@ class Plan:
     leaves: int | None
     sampling: dict[str, Any] | None
     seed: int
-    penalty: float | None
+    penalties: dict[str, Any]
+    own_processor: bool
     history: list[int] | None
 
     def sampler(self) -> Any:
@@ -52,7 +64,8 @@ class Plan:
             return self.sampling and make_sampler(**self.sampling, key=self.seed)
 
     def processors(self) -> Any:
-        return make_logits_processors(repetition_penalty=self.penalty)
+        own = [lambda tokens, logits: logits * 0.5 + tokens[-1] % 7 * 0.01]
+        return make_logits_processors(**self.penalties) + own * self.own_processor
 
 
 @st.composite
@@ -74,7 +87,8 @@ def plans(draw: st.DrawFn) -> Plan:
             )
         ),
         seed=draw(st.integers(0, 99)),
-        penalty=draw(st.none() | st.none() | st.just(1.3)),
+        penalties=draw(st.just({}) | Penalties),
+        own_processor=draw(st.integers(0, 5)) == 5,
         history=draw(st.none() | st.none() | Tokens),
     )
 

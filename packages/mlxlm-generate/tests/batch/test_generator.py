@@ -91,6 +91,47 @@ def test_R30_some_requests_have_processors_and_some_none(model: Any) -> None:
     assert [tokens(out[uid]) == [3] * 3 for uid in uids] == [False, True, False]
 
 
+def test_known_processors_are_not_called_row_by_row(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from the first token on, nor for a request that joins later, beside others."""
+    settings: list[dict[str, Any]] = [
+        {"repetition_penalty": 1.4, "repetition_context_size": None},
+        {"presence_penalty": 0.7, "logit_bias": {3: 4.0}},
+        {},
+        {"frequency_penalty": 0.9},
+    ]
+    prompts = [*PROMPTS, list(b"late")]
+    processors = [make_logits_processors(**s) for s in settings]
+    expected = [
+        alone(model, prompt, 9, logits_processors=p)
+        for prompt, p in zip(prompts, processors, strict=True)
+    ]
+
+    def call(*args: Any) -> None:
+        raise AssertionError("called for one row")
+
+    monkeypatch.setattr(type(processors[0][0]), "__call__", call)
+    with BatchGenerator(model, max_tokens=9) as generator:
+        uids = generator.insert(prompts[:3], logits_processors=processors[:3])
+        early = [generator.next_generated() for _ in range(3)]
+        uids += generator.insert(prompts[3:], logits_processors=processors[3:])
+        out = run(generator)
+    answers = {uid: [r.token for step in early for r in step if r.uid == uid] for uid in uids}
+    assert [answers[uid] + tokens(out[uid]) for uid in uids] == expected
+
+
+def test_R31_a_bias_outside_of_the_vocabulary_ends_its_request_alone(model: Any) -> None:
+    biases = [make_logits_processors({n: 1.0}) for n in (3, 258, 4)]
+    with BatchGenerator(model, max_tokens=4) as generator:
+        uids = generator.insert(PROMPTS, logits_processors=biases)
+        out = run(generator)
+    (failed,) = out[uids[1]]
+    assert "token 258" in str(failed.error)
+    for i in (0, 2):
+        assert tokens(out[uids[i]]) == alone(model, PROMPTS[i], 4, logits_processors=biases[i])
+
+
 @pytest.mark.parametrize("where", ["processor", "sampler", "matcher", "constraint", "advance"])
 @pytest.mark.parametrize("at", [0, 2])
 def test_R31_what_fails_ends_its_request_alone(model: Any, where: str, at: int) -> None:

@@ -83,6 +83,12 @@ def test_text_is_found_however_it_is_tokenized(
         assert any(matches) or found[0] == len(text)
 
 
+def test_text_before_the_least_of_tokens_does_not_end_the_answer_later(byte_tokenizer: Any) -> None:
+    """A stop is found where it is completed, each time, and not from there on."""
+    state = StopStringMatcher(["ab"], byte_tokenizer).start()
+    assert [state.advance(token) for token in b"abcabc"] == [None, "ab", None, None, "ab", None]
+
+
 @pytest.mark.parametrize("sequences", [[[]], ["ab"], [[1], []]])
 def test_what_is_no_token_sequence_is_an_error(sequences: Any) -> None:
     with pytest.raises(InvalidOption, match="StopStringMatcher"):

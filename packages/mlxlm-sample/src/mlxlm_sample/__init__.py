@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from mlxlm_sample.options import ProcessorOptions as ProcessorOptions
     from mlxlm_sample.options import SamplingOptions as SamplingOptions
     from mlxlm_sample.processors import LogitsProcessor as LogitsProcessor
+    from mlxlm_sample.processors import combined_options as combined_options
     from mlxlm_sample.processors import make_frequency_penalty as make_frequency_penalty
     from mlxlm_sample.processors import make_logit_bias as make_logit_bias
     from mlxlm_sample.processors import make_logits_processors as make_logits_processors
     from mlxlm_sample.processors import make_presence_penalty as make_presence_penalty
     from mlxlm_sample.processors import make_repetition_penalty as make_repetition_penalty
+    from mlxlm_sample.row_processors import RowProcessors as RowProcessors
     from mlxlm_sample.rows import RowSampler as RowSampler
     from mlxlm_sample.sampler import Sampler as Sampler
     from mlxlm_sample.sampler import make_sampler as make_sampler
@@ -41,12 +43,14 @@ _EXPORTS = {
     "options": ("ProcessorOptions", "SamplingOptions"),
     "processors": (
         "LogitsProcessor",
+        "combined_options",
         "make_frequency_penalty",
         "make_logit_bias",
         "make_logits_processors",
         "make_presence_penalty",
         "make_repetition_penalty",
     ),
+    "row_processors": ("RowProcessors",),
     "rows": ("RowSampler",),
     "sampler": ("Sampler", "make_sampler"),
     "special": ("xtc_special_tokens",),

@@ -95,3 +95,11 @@ def check_logit_bias(bias: Mapping[int, float]) -> None:
             raise SamplingOptionError(
                 "logit_bias", f"`logit_bias` of token {token} has to be a number, but is {value}."
             )
+
+
+def check_within(argument: str, token: int, size: int) -> None:
+    """Raise unless `token` is in a vocabulary of `size`."""
+    if token >= size:
+        raise SamplingOptionError(
+            argument, f"`{argument}` names token {token}, outside the vocabulary of {size}."
+        )

@@ -5,16 +5,59 @@ with shorter rows padded on the left. An id outside the vocabulary, -1 say, is p
 The result has the logits' dtype.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 
 from mlxlm_sample import checks
 from mlxlm_sample.defaults import SAMPLING
-from mlxlm_sample.errors import SamplingOptionError
 from mlxlm_sample.options import ProcessorOptions
 
 LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
+
+
+class MadeProcessor:
+    """A processor of this module; `options` say what it does, and nothing of any other."""
+
+    def __init__(self, options: ProcessorOptions, process: LogitsProcessor) -> None:
+        self.options = options
+        self._process = process
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        return self._process(tokens, logits)
+
+
+def combined_options(processors: Sequence[LogitsProcessor]) -> ProcessorOptions | None:
+    """Return the options of which `make_logits_processors` makes these.
+
+    None where there are none: for processors of somebody's own, twice the same, or another
+    order.
+    """
+    made: dict[str, object] = {}
+    place = -1
+    for processor in processors:
+        if type(processor) is not MadeProcessor:
+            return None
+        for name, context in _NAMES.items():
+            value = getattr(processor.options, name)
+            if value is None:
+                continue
+            if list(_NAMES).index(name) <= place:
+                return None
+            place = list(_NAMES).index(name)
+            made[name] = value
+            if context is not None:
+                made[context] = getattr(processor.options, context)
+    return replace(ProcessorOptions(), **made)  # type: ignore[arg-type]
+
+
+_NAMES = {  # in the order of processing: a setting, and how far back it looks
+    "logit_bias": None,
+    "repetition_penalty": "repetition_context_size",
+    "presence_penalty": "presence_context_size",
+    "frequency_penalty": "frequency_context_size",
+}
 
 
 def make_logits_processors(
@@ -59,21 +102,18 @@ def make_logit_bias(logit_bias: Mapping[int, float]) -> LogitsProcessor:
     The first call raises SamplingOptionError if an id is outside the vocabulary.
     """
     checks.check_logit_bias(logit_bias)
+    options = ProcessorOptions(logit_bias=logit_bias)
     if not logit_bias:
-        return lambda tokens, logits: logits
+        return MadeProcessor(options, lambda tokens, logits: logits)
     ids = mx.array(list(logit_bias))
     values = mx.array(list(logit_bias.values()), dtype=mx.float32)
     top = max(logit_bias)
 
     def processor(tokens: mx.array, logits: mx.array) -> mx.array:
-        if top >= logits.shape[-1]:
-            raise SamplingOptionError(
-                "logit_bias",
-                f"`logit_bias` names token {top}, outside the vocabulary of {logits.shape[-1]}.",
-            )
+        checks.check_within("logit_bias", top, logits.shape[-1])
         return logits.at[..., ids].add(values.astype(logits.dtype))
 
-    return processor
+    return MadeProcessor(options, processor)
 
 
 def make_repetition_penalty(
@@ -92,7 +132,8 @@ def make_repetition_penalty(
         new = mx.where(old > 0, old / penalty, old * penalty)
         return _move(logits, ids, seen, new, down=penalty >= 1)
 
-    return processor
+    options = ProcessorOptions(repetition_penalty=penalty, repetition_context_size=context_size)
+    return MadeProcessor(options, processor)
 
 
 def make_presence_penalty(
@@ -107,7 +148,8 @@ def make_presence_penalty(
         old = mx.take_along_axis(logits, ids, axis=-1)
         return _move(logits, ids, seen, old - penalty, down=penalty >= 0)
 
-    return processor
+    options = ProcessorOptions(presence_penalty=penalty, presence_context_size=context_size)
+    return MadeProcessor(options, processor)
 
 
 def make_frequency_penalty(
@@ -123,7 +165,8 @@ def make_frequency_penalty(
         # One rounding: in float16 a sum of small steps would stall.
         return (logits.astype(mx.float32) - counts * penalty).astype(logits.dtype)
 
-    return processor
+    options = ProcessorOptions(frequency_penalty=penalty, frequency_context_size=context_size)
+    return MadeProcessor(options, processor)
 
 
 def _window(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
-from mlxlm_sample import RowSampler, fold_in
+from mlxlm_sample import RowProcessors, RowSampler, fold_in
 
 from mlxlm_generate.batch.constraint import padded_mask
 from mlxlm_generate.batch.rows import Row
@@ -75,15 +75,19 @@ class Read:
 class RowChooser:
     """Processes logits and samples, for a fixed list of rows.
 
-    What all rows need is one pass over the batch. Only processors, constraints and
-    samplers of somebody's own are called row by row; an exception in one is put into its
+    What all rows need is one pass over the batch, and so are the samplers and processors
+    of mlxlm-sample, whatever their settings. Those of somebody's own, and constraints, are
+    called row by row; an exception in one is put into its
     row's `fault`, and the row's token is then meaningless.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = list(rows)
         numbered = list(enumerate(self._rows))
-        self._processed = [(i, row) for i, row in numbered if row.request.logits_processors]
+        self._processed = [(i, row) for i, row in numbered if row.history is not None]
+        self._penalized = [i for i, row in numbered if row.processing is not None]
+        self._penalized_rows = mx.array(self._penalized, dtype=mx.int32)
+        self._penalties: RowProcessors | None = None
         self._constrained = [(i, row) for i, row in numbered if row.request.constraint]
         self._own = [(i, row) for i, row in numbered if row.sampler is not None]
         self._least = max(row.request.min_tokens for row in self._rows)
@@ -100,10 +104,12 @@ class RowChooser:
         """Whether the tokens before must be known on the host first."""
         return bool(self._constrained)
 
-    def __call__(self, logits: mx.array) -> Chosen:
-        """Choose from logits (B, V)."""
+    def __call__(self, logits: mx.array, fed: mx.array) -> Chosen:
+        """Choose from logits (B, V), which came of feeding the tokens `fed` (B,)."""
+        if self._penalties is None and self._penalized:
+            self._penalties = self._make_penalties(fed)
         self._check(logits.shape[-1])
-        logits = self._allowed(self._process(logits))
+        logits = self._allowed(self._process(self._penalize(logits)))
         logprobs = None
         if self._own or not self._sampler.greedy:
             logprobs = log_softmax(logits)
@@ -118,13 +124,16 @@ class RowChooser:
         for i, row in self._processed:
             assert row.history is not None
             row.history.update_and_fetch(tokens[i : i + 1])
+        if self._penalties is not None:
+            self._penalties.append(tokens[self._penalized_rows])
         for row in self._rows:
             row.drawn += 1
         return chosen
 
     def pending(self) -> list[mx.array]:
         """What must be evaluated at each step, lest its graph grow."""
-        return [row.history.state for _, row in self._processed if row.history is not None]
+        own = [row.history.state for _, row in self._processed if row.history is not None]
+        return own if self._penalties is None else [*own, *self._penalties.state]
 
     def _check(self, size: int) -> None:
         if self._checked:
@@ -132,6 +141,32 @@ class RowChooser:
         self._checked = True
         for i, error in self._sampler.errors(size).items():
             self._rows[i].fault = error
+        if self._penalties is not None:
+            for place, error in self._penalties.errors(size).items():
+                self._rows[self._penalized[place]].fault = error
+
+    def _make_penalties(self, fed: mx.array) -> RowProcessors:
+        rows = [self._rows[i] for i in self._penalized]
+        options = [row.processing for row in rows if row.processing is not None]
+        penalties = RowProcessors(options, [row.tokens for row in rows])
+        under_way = [row.drawn > row.count for row in rows]  # not known on the host yet
+        if any(under_way):
+            latest = fed[self._penalized_rows].astype(mx.int32)
+            penalties.append(mx.where(mx.array(under_way), latest, -1))
+        return penalties
+
+    def _penalize(self, logits: mx.array) -> mx.array:
+        if self._penalties is None:
+            return logits
+        if len(self._penalized) == len(self._rows):
+            return self._penalties(logits)
+        where = self._penalized_rows
+        return mx.put_along_axis(
+            logits,
+            mx.broadcast_to(where[:, None], (where.size, logits.shape[-1])),
+            self._penalties(logits[where]),
+            axis=0,
+        )
 
     def _process(self, logits: mx.array) -> mx.array:
         if not self._processed:

@@ -102,9 +102,9 @@ class Lane:
     def _choose(self, choose: RowChooser) -> None:
         if self._logits is None:
             return
-        following = choose(self._logits)
+        following = choose(self._logits, self._current.tokens)
+        self._following, self._logits = following, None  # first: an interrupt chooses no twice
         _async_eval(*following.arrays(), *choose.pending(), *self._recurrent_states())
-        self._following, self._logits = following, None
 
     def _recurrent_states(self) -> list[mx.array]:
         """State that no token depends on before the next step."""

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import mlx.core as mx
 from mlxlm_cache import Cache, TokenBuffer
-from mlxlm_sample import KeyStream, SamplingOptions
+from mlxlm_sample import KeyStream, ProcessorOptions, SamplingOptions, combined_options
 from mlxlm_sample import Sampler as MadeSampler
 
 from mlxlm_generate.batch.request import Request
@@ -55,8 +55,12 @@ class Row:
             self._matchers.append(request.stop_matcher.start())
         self.options, self.sampler = _vectorized(request.sampler)
         self.key = key
+        self.processing: ProcessorOptions | None = None
+        """What its processors do, where that is known; otherwise `history` is for them."""
         self.history: TokenBuffer | None = None
         if request.logits_processors:
+            self.processing = combined_options(request.logits_processors)
+        if request.logits_processors and self.processing is None:
             self.history = TokenBuffer(self.tokens)
             mx.eval(self.history.state)
 

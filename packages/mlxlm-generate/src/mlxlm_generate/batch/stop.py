@@ -122,12 +122,19 @@ class StopStringMatcher:
 class StopStringState:
     def __init__(self, automaton: Automaton, tokenizer: BareTokenizer) -> None:
         self._detokenizer = streaming_detokenizer(tokenizer)
-        self._filter = StopText(automaton)
+        self._automaton = automaton
+        self._state = 0
 
     def advance(self, token: int, /) -> Match | None:
+        """Return the first stop that the token's text completes; those before don't count."""
         self._detokenizer.add_token(token)
-        self._filter.add(self._detokenizer.last_segment)
-        return self._filter.match
+        match: str | None = None
+        for character in self._detokenizer.last_segment:
+            self._state = self._automaton.step(self._state, character)
+            index = self._automaton.found(self._state)
+            if index is not None and match is None:
+                match = "".join(map(str, self._automaton.sequences[index]))
+        return match
 
 
 class StopText:
