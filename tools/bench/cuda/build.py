@@ -5,6 +5,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_unflatten
+from mlxlm_models.layers.compiled import compile_steps
 from mlxlm_models.layers.linear import choose_products
 from mlxlm_models.registry import architecture
 
@@ -45,6 +46,7 @@ def peer_model(config: dict[str, Any], like: nn.Module) -> nn.Module:
 def prepared(model: nn.Module) -> nn.Module:
     """Do what `load` does with a model before it is used."""
     choose_products(model)
+    compile_steps(model)
     mx.eval(model.parameters())
     return model.eval()
 

@@ -72,7 +72,10 @@ def loop(side: Side, batch: int, prompt: int, steps: int) -> float:
 def engine(side: Side, batch: int, prompt: int, steps: int) -> float:
     """Return tokens per second of BatchGenerator, from when all of the batch decode."""
     name, model, *_ = side
-    generator = (BatchGenerator if name == "mlxlm" else PeerGenerator)(model, max_tokens=steps + 1)
+    make: Any = BatchGenerator if name == "mlxlm" else PeerGenerator
+    generator = make(
+        model, max_tokens=steps + 1, completion_batch_size=batch, prefill_batch_size=batch
+    )
     uids = generator.insert(
         [[(7 * i + 13 * n) % 1000 for i in range(prompt)] for n in range(batch)]
     )

@@ -149,6 +149,8 @@ def _independent(value: Any) -> Any:
             return copy.copy(value)
         case Cache():
             return value.copy()
+        case list() if set(map(type, value)) <= {int}:
+            return value.copy()
         case tuple() | list() | deque():
             make: Any = getattr(value, "_make", type(value))  # a named tuple has _make
             return make(map(_independent, value))

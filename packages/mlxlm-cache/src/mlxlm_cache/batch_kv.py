@@ -145,6 +145,14 @@ class BatchGrowingCache(Batch, Generic[Stored]):
         self.left_padding = padding
         self.ends = [end] * self.rows
 
+    def _aligned(self) -> Self:
+        """Return this batch if all rows end at the slot of the longest, or such a copy."""
+        if self.ends and equal(self.ends) and min(self.left_padding) == 0:
+            return self
+        batch = self.copy()
+        batch._align()
+        return batch
+
     def filter(self, batch_indices: Iterable[int] | mx.array) -> None:
         rows = chosen(batch_indices, self.rows)
         if rows == list(range(self.rows)):
@@ -167,21 +175,16 @@ class BatchGrowingCache(Batch, Generic[Stored]):
             raise ValueError("finalize() comes before extend()")
         if not other.rows:
             return
-        ours, theirs = self.copy(), other.copy()
-        ours._align()
-        theirs._align()
-        end = max([*ours.ends, *theirs.ends])
-        self.offsets = ours.offsets + theirs.offsets
-        self.left_padding = [
-            p + end - e
-            for batch in (ours, theirs)
-            for p, e in zip(batch.left_padding, batch.ends, strict=True)
-        ]
-        self.ends = [end] * self.rows
-        self.keys = stacked([(b.keys, b.rows, max(b.ends, default=0)) for b in (ours, theirs)], end)
-        self.values = stacked(
-            [(b.values, b.rows, max(b.ends, default=0)) for b in (ours, theirs)], end
-        )
+        both = [batch._aligned() for batch in (self, other)]
+        ends = [max(batch.ends, default=0) for batch in both]
+        end = max(ends)
+        spans = list(zip(both, ends, strict=True))
+        keys = stacked([(batch.keys, batch.rows, own) for batch, own in spans], end)
+        values = stacked([(batch.values, batch.rows, own) for batch, own in spans], end)
+        self.left_padding = [p + end - own for batch, own in spans for p in batch.left_padding]
+        self.offsets = [offset for batch in both for offset in batch.offsets]
+        self.ends = [end] * len(self.offsets)
+        self.keys, self.values = keys, values
 
     _settings: tuple[str, ...] = ()
 
@@ -206,10 +209,7 @@ class BatchGrowingCache(Batch, Generic[Stored]):
 
     @property
     def state(self) -> Any:
-        batch = self
-        if not self.offsets or not equal(self.ends):
-            batch = self.copy()
-            batch._align()
+        batch = self if self.ends and equal(self.ends) else self._aligned()
         end = max(batch.ends, default=0)
         keys, values = batch.keys, batch.values
         if keys is not None and values is not None:

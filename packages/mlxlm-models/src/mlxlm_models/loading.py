@@ -18,6 +18,7 @@ from mlxlm_models.cpu_policy import CpuWeights, apply_cpu_policy, check_cpu_weig
 from mlxlm_models.errors import TokenizerError
 from mlxlm_models.gguf import GGUFFile, checkpoint_of, open_gguf
 from mlxlm_models.gguf.dtype import to_float16
+from mlxlm_models.layers.compiled import compile_steps
 from mlxlm_models.layers.linear import choose_products
 from mlxlm_models.quantization import Settings, quantize_layers, read_settings
 from mlxlm_models.sources import resolve
@@ -138,6 +139,7 @@ def _model(
     apply_cpu_policy(model, cpu_weights)
     if backend() == "cuda":
         choose_products(model)
+        compile_steps(model)
     model.eval()
     if not lazy:
         materialize(model)

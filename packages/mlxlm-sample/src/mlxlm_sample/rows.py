@@ -118,6 +118,5 @@ class _Filter:
 
 
 def _column(values: Sequence[float]) -> mx.array:
-    column = mx.array(list(values), dtype=mx.float32).reshape(-1, 1)
-    mx.eval(column)  # Another thread, with another stream, may go on from here.
-    return column
+    # No operation, which would wait its turn: another thread may go on from here.
+    return mx.array([[value] for value in values], dtype=mx.float32)

@@ -197,6 +197,12 @@ class Attention(Module):
         self, x: mx.array, mask: Mask = None, cache: Cache | None = None
     ) -> tuple[mx.array, Any]:
         """Return the output, and the keys and values that were attended to."""
+        queries, keys, values, *gate = self.read(x)
+        out, seen = self.look(queries, keys, values, mask, cache)
+        return self.write(x, out, *gate), seen
+
+    def read(self, x: mx.array) -> tuple[mx.array, ...]:
+        """Return queries, keys and values, each (B, its heads, L, head_dim), and any gate."""
         queries, keys, values, gate = self._project(x)
         if self._norm_before:
             queries, keys = self._normed(queries, keys)
@@ -210,6 +216,17 @@ class Attention(Module):
         queries = queries.transpose(0, 2, 1, 3)
         keys = keys.transpose(0, 2, 1, 3)
         values = values.transpose(0, 2, 1, 3)
+        return (queries, keys, values) if gate is None else (queries, keys, values, gate)
+
+    def look(
+        self,
+        queries: mx.array,
+        keys: mx.array,
+        values: mx.array,
+        mask: Mask = None,
+        cache: Cache | None = None,
+    ) -> tuple[mx.array, Any]:
+        """Return what the heads found, (B, heads, L, value size), and what they looked at."""
         rope = self._rope
         if rope is not None:
             queries, keys = rope(queries, keys, cache)
@@ -222,6 +239,10 @@ class Attention(Module):
             mask = biased(mask, self._slopes, seen[0], queries)
         more = {} if self._sinks is None else {"sinks": self[self._sinks]}
         out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask, **more)
+        return out, seen
+
+    def write(self, x: mx.array, out: mx.array, gate: mx.array | None = None) -> mx.array:
+        """Return the layer's output (B, L, hidden) of what the heads found."""
         out = out.transpose(0, 2, 1, 3)
         if self._gate is not None:
             gate = self[self._gate](x)
@@ -231,7 +252,7 @@ class Attention(Module):
         out = out.reshape(*x.shape[:-1], -1)
         if self._inner_norm is not None:
             out = self[self._inner_norm](out)
-        return self[self._o](out), seen
+        return self[self._o](out)  # type: ignore[no-any-return]
 
     def _gated(self, gate: mx.array) -> mx.array:
         if not self.spec.gate_softplus:

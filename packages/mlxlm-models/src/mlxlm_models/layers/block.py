@@ -120,8 +120,19 @@ class BlockSpec:
         return ParallelBlock(self) if self.parallel else DecoderBlock(self)
 
 
+class Step(Protocol):
+    """Another way to compute a block, for inputs that it fits."""
+
+    def fits(self, block: "DecoderBlock", x: mx.array) -> bool: ...
+    def __call__(
+        self, block: "DecoderBlock", x: mx.array, mask: Mask, cache: Cache | None
+    ) -> mx.array: ...
+
+
 class DecoderBlock(Module):
     """h = x + after(attention(before(x))); h + after(mlp(before(h)))."""
+
+    fast_step: Step | None = None
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
@@ -146,10 +157,27 @@ class DecoderBlock(Module):
                 self[name] = spec.norm.build(spec.attention.hidden_size)
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        h: mx.array = self[self._before_attention](x) if self._before_attention else x
-        x = x + self._added(self[self._attention](h, mask, cache), self._after_attention)
+        step = self.fast_step
+        if step is not None and step.fits(self, x):
+            return step(self, x, mask, cache)
+        h = self.opened(x)
+        return self.closed(x, h, self[self._attention](h, mask, cache))
+
+    def opened(self, x: mx.array) -> mx.array:
+        """Return what attention reads."""
+        return self[self._before_attention](x) if self._before_attention else x
+
+    def closed(self, x: mx.array, read: mx.array, attended: mx.array) -> mx.array:
+        """Return the block's output of its input, what attention read and what it returned."""
+        x = x + self._added(attended, self._after_attention)
         h = self[self._before_mlp](x) if self._before_mlp else x
         return x + self._added(self[self._mlp](h), self._after_mlp)
+
+    @property
+    def mixer(self) -> nn.Module:
+        """The attention, however far down."""
+        inner, mixer = self.spec.names.attention_inner, self[self._attention]
+        return mixer if inner is None else mixer[inner]  # type: ignore[no-any-return]
 
     def make_cache(self) -> Cache:
         return self[self._attention].make_cache()  # type: ignore[no-any-return]
@@ -163,19 +191,17 @@ class DecoderBlock(Module):
 class ParallelBlock(DecoderBlock):
     """x + after(attention(before(x))) + after(mlp(before(x)))."""
 
-    def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        shared: mx.array = self[self._before_attention](x) if self._before_attention else x
-        own: mx.array = self[self._before_mlp](x) if self._before_mlp else shared
-        attended = self._added(self[self._attention](shared, mask, cache), self._after_attention)
+    def closed(self, x: mx.array, read: mx.array, attended: mx.array) -> mx.array:
+        own: mx.array = self[self._before_mlp](x) if self._before_mlp else read
+        attended = self._added(attended, self._after_attention)
         return x + attended + self._added(self[self._mlp](own), self._after_mlp)
 
 
 class SumNormBlock(DecoderBlock):
     """h = after(x + attention(before(x))); after(h + mlp(before(h)))."""
 
-    def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        h: mx.array = self[self._before_attention](x) if self._before_attention else x
-        x = x + self._added(self[self._attention](h, mask, cache), None)
+    def closed(self, x: mx.array, read: mx.array, attended: mx.array) -> mx.array:
+        x = x + self._added(attended, None)
         x = self[self._after_attention](x) if self._after_attention else x
         h = self[self._before_mlp](x) if self._before_mlp else x
         x = x + self._added(self[self._mlp](h), None)
