@@ -33,6 +33,11 @@ SWITCH_ONLY = "{% if enable_thinking %}deep{% endif %}"
         ),
         ("{{ split('[/THINK]') }}", set(), Thinking("[THINK]", "[/THINK]", switchable=False)),
         ("<|user|>{{ x }}<|end|>", set(), None),
+        (
+            "{{ '<|open|>' + tag + '<|sep|>' + '<|close|>' }}{{ open('think') }}",
+            set(),
+            Thinking("<|open|>think<|sep|>", "<|close|>think<|sep|>", switchable=False),
+        ),
         ("{{ messages }}", {"<think>", "</think>"}, None),
         ("{# <think> enable_thinking #}x", {"<think>", "</think>"}, None),
     ],

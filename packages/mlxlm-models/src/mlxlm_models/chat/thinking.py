@@ -43,8 +43,13 @@ MARKERS = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
     ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
     ("<thought>", "</thought>"),  # EXAONE Deep
+    ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),  # Apriel
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),  # Kimi K3
 )
-_ENDS_OF_ANYTHING = ("<|end|>",)
+_MENTIONED_AS = {
+    "<|channel|>analysis<|message|>": (("<|channel|>analysis<|message|>",),),  # its end ends all
+    "<|open|>think<|sep|>": (("<|open|>", "<|close|>", "<|sep|>", "think"),),  # put together there
+}
 
 
 def infer_thinking(facts: TemplateFacts, is_token: Callable[[str], bool]) -> Thinking | None:
@@ -56,7 +61,8 @@ def infer_thinking(facts: TemplateFacts, is_token: Callable[[str], bool]) -> Thi
     """
     switchable = SWITCH in facts.variables
     for start, end in MARKERS:
-        if facts.mentions(start) or (end not in _ENDS_OF_ANYTHING and facts.mentions(end)):
+        ways = _MENTIONED_AS.get(start, ((start,), (end,)))
+        if any(all(map(facts.mentions, words)) for words in ways):
             return Thinking(start, end, switchable)
     if switchable:
         for start, end in MARKERS:

@@ -39,6 +39,13 @@ CALLS = {
     "llama3_json": F.replace("arguments", "parameters") + "; " + G,
     "llama4_pythonic": f"[{PYTHON}]",
     "granite": f"<|tool_call|>[{F}, {G}]",
+    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
+    '<|open|>argument key="n" type="number"<|sep|>1<|close|>argument<|sep|>'
+    f'<|open|>argument key="s" type="string"<|sep|>{TEXT}<|close|>argument<|sep|>'
+    '<|close|>call<|sep|><|open|>call tool="g" index="2"<|sep|><|open|>json type="object"<|sep|>'
+    "{}<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+    "gigachat3": f"function call<|role_sep|>\n{F}<|message_sep|>\n\n"
+    f"function call<|role_sep|>\n{G}<|message_sep|>",
     "phi4_mini": f"<|tool_call|>[{F}]<|/tool_call|>functools[{G}]",
     "olmo3": "<function_calls>\n" + PYTHON.replace("), g", ")\ng") + "\n</function_calls>",
     "gpt_oss": "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"

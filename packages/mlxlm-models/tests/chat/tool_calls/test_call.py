@@ -106,3 +106,11 @@ def test_python_arguments_without_names_take_those_of_the_schema() -> None:
         "name": "f",
         "arguments": {"s": "a", "n": -1, "b": True},
     }
+
+
+def test_attributes_are_unescaped() -> None:
+    text = (
+        '<|open|>call tool="f" index="1"<|sep|><|open|>argument key="a &amp;quot; &quot;" '
+        'type="string"<|sep|>12<|close|>argument<|sep|><|close|>call<|sep|>'
+    )
+    assert TOOL_PARSERS["kimi_k3"](text) == {"name": "f", "arguments": {'a &quot; "': "12"}}

@@ -19,11 +19,19 @@ from .json_bodies import (
 )
 from .parser import Marker, ToolParser
 from .python_bodies import known_python_calls, python_calls, python_lines
-from .tag_bodies import ArgKeys, dsml_call, framed_function_calls, function_calls, invoke_calls
+from .tag_bodies import (
+    ArgKeys,
+    dsml_call,
+    framed_function_calls,
+    function_calls,
+    invoke_calls,
+    xtml_call,
+)
 
 _MISTRAL_HEAD = re.compile(r"\s*(?:[^\[\]{}\s]+\s*(?:\[CALL_ID\][^\[\]{}]*)?(?:\[ARGS\])?\s*)?")
 _NOTHING = re.compile("")
 _IN_PARAMETER = (Quote("<parameter=", "</parameter>"),)
+_IN_XTML = tuple(Quote(f"<|open|>{tag} ", f"<|close|>{tag}<|sep|>") for tag in ("argument", "json"))
 _IN_DSML = (Quote("<｜DSML｜parameter", "</｜DSML｜parameter>"),)
 
 
@@ -43,9 +51,18 @@ def _block(
     return ToolParser(name, start, end, markers, forms, markers if decisive is None else decisive)
 
 
-def _section(name: str, start: str, end: str, call: Block) -> ToolParser:
+def _section(
+    name: str,
+    start: str,
+    end: str,
+    call: Block,
+    *,
+    markers: tuple[Marker, ...] | None = None,
+    silent: tuple[str, ...] = (),
+) -> ToolParser:
     """Calls in blocks of their own, within a section."""
-    return ToolParser(name, start, end, (start,), (call,), (start,), silent=(start, end))
+    markers = (start,) if markers is None else markers
+    return ToolParser(name, start, end, markers, (call,), markers, (start, end, *silent))
 
 
 def _named(*parsers: ToolParser) -> dict[str, ToolParser]:
@@ -154,6 +171,30 @@ _MORE = _named(
         "<｜DSML｜function_calls>",
         "</｜DSML｜function_calls>",
         Block('<｜DSML｜invoke name="', "</｜DSML｜invoke>", dsml_call, _IN_DSML),
+        markers=("｜DSML｜",),  # a variable in some templates
+        silent=("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
+    ),
+    _section(
+        "kimi_k3",
+        "<|open|>tools<|sep|>",
+        "<|close|>tools<|sep|>",
+        Block("<|open|>call ", "<|close|>call<|sep|>", xtml_call, _IN_XTML),
+        markers=("<|open|>", "<|close|>", "<|sep|>"),
+        silent=(
+            "<|open|>response<|sep|>",
+            "<|close|>response<|sep|>",
+            "<|close|>message<|sep|>",
+            "<|end_of_msg|>",
+        ),
+    ),
+    ToolParser(
+        "gigachat3",
+        "function call<|role_sep|>",
+        "<|message_sep|>",
+        ("function call", "<|role_sep|>"),
+        (Value("function call<|role_sep|>", json_calls),),
+        ("function call", "<|role_sep|>"),
+        silent=("<|message_sep|>",),
     ),
     ToolParser(
         "llama3_json",
@@ -191,7 +232,6 @@ _MORE = _named(
         "",
         ("<|tool_call|>",),
         (Value("<|tool_call|>", json_calls),),
-        ("<|tool_call|>",),
         silent=("<|/tool_call|>",),
     ),
     ToolParser(

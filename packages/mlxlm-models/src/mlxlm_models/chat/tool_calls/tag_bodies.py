@@ -21,6 +21,11 @@ _DSML_PARAMETER = re.compile(
     re.DOTALL,
 )
 
+_XTML_ARGUMENT = re.compile(
+    r"\s*<\|open\|>(argument|json) ([^<>]*)<\|sep\|>(.*?)<\|close\|>\1<\|sep\|>\s*", re.DOTALL
+)
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+
 
 class TagCalls:
     """Functions and their parameters, each in a tag that gives its name: `<function={}>`.
@@ -88,6 +93,32 @@ def dsml_call(body: str, tools: Tools | None) -> list[ToolCall]:
         else:
             arguments[key] = from_json(text) if string else typed_argument(text, key, schema)
     return [make_call(name, arguments)]
+
+
+def xtml_call(body: str, tools: Tools | None) -> list[ToolCall]:
+    """What follows `<|open|>call `: attributes, then arguments with their types (Kimi K3)."""
+    head, _, rest = body.partition("<|sep|>")
+    arguments: dict[str, Any] = {}
+    for tag, attributes, text in _pieces(_XTML_ARGUMENT, rest):
+        said = _attributes(attributes)
+        if tag == "json":
+            value = from_json(text)
+            if not isinstance(value, dict):
+                raise ToolCallError("the arguments of a tool call are no object")
+            arguments |= value
+        elif "key" not in said:
+            raise ToolCallError("an argument of a tool call has no name")
+        else:
+            arguments[said["key"]] = text if said.get("type") == "string" else from_json(text)
+    return [make_call(_attributes(head).get("tool"), arguments)]
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """Return `name="value"` pairs, in which `&` and `"` are escaped."""
+    return {
+        name: value.replace("&quot;", '"').replace("&amp;", "&")
+        for name, value in _ATTRIBUTE.findall(text)
+    }
 
 
 class ArgKeys:
