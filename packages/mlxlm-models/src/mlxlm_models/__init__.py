@@ -9,12 +9,27 @@ if TYPE_CHECKING:
     from mlxlm_models.adapters import apply_adapters as apply_adapters
     from mlxlm_models.adapters import read_adapter_config as read_adapter_config
     from mlxlm_models.architecture import Architecture as Architecture
+    from mlxlm_models.chat.deltas import ReasoningDelta as ReasoningDelta
+    from mlxlm_models.chat.deltas import TextDelta as TextDelta
+    from mlxlm_models.chat.reasoning import ReasoningStream as ReasoningStream
+    from mlxlm_models.chat.reasoning import ReasoningText as ReasoningText
+    from mlxlm_models.chat.reasoning import read_reasoning as read_reasoning
+    from mlxlm_models.chat.reasoning_budget import ReasoningBudget as ReasoningBudget
     from mlxlm_models.chat.suffix import PromptMismatchError as PromptMismatchError
     from mlxlm_models.chat.suffix import common_prefix_length as common_prefix_length
     from mlxlm_models.chat.suffix import prompt_suffix as prompt_suffix
     from mlxlm_models.chat.templates import default_chat_template as default_chat_template
     from mlxlm_models.chat.templates import use_default_chat_template as use_default_chat_template
-    from mlxlm_models.chat.tools import TOOL_PARSERS as TOOL_PARSERS
+    from mlxlm_models.chat.thinking import Thinking as Thinking
+    from mlxlm_models.chat.tool_calls.call import ToolCall as ToolCall
+    from mlxlm_models.chat.tool_calls.call import ToolCallError as ToolCallError
+    from mlxlm_models.chat.tool_calls.formats import TOOL_PARSERS as TOOL_PARSERS
+    from mlxlm_models.chat.tool_calls.parser import ToolParser as ToolParser
+    from mlxlm_models.chat.tool_calls.stream import ArgumentsDelta as ArgumentsDelta
+    from mlxlm_models.chat.tool_calls.stream import ToolCallBegin as ToolCallBegin
+    from mlxlm_models.chat.tool_calls.stream import ToolCallStream as ToolCallStream
+    from mlxlm_models.chat.tool_calls.stream import ToolCallText as ToolCallText
+    from mlxlm_models.chat.tool_calls.stream import read_tool_calls as read_tool_calls
     from mlxlm_models.config import ModelConfig as ModelConfig
     from mlxlm_models.config_file import load_config as load_config
     from mlxlm_models.cpu_policy import CpuWeights as CpuWeights
@@ -41,9 +56,22 @@ __getattr__, __dir__ = attach(
     {
         "adapters": ("AdapterConfig", "apply_adapters", "read_adapter_config"),
         "architecture": ("Architecture",),
+        "chat.deltas": ("ReasoningDelta", "TextDelta"),
+        "chat.reasoning": ("ReasoningStream", "ReasoningText", "read_reasoning"),
+        "chat.reasoning_budget": ("ReasoningBudget",),
         "chat.suffix": ("PromptMismatchError", "common_prefix_length", "prompt_suffix"),
         "chat.templates": ("default_chat_template", "use_default_chat_template"),
-        "chat.tools": ("TOOL_PARSERS",),
+        "chat.thinking": ("Thinking",),
+        "chat.tool_calls.call": ("ToolCall", "ToolCallError"),
+        "chat.tool_calls.formats": ("TOOL_PARSERS",),
+        "chat.tool_calls.parser": ("ToolParser",),
+        "chat.tool_calls.stream": (
+            "ArgumentsDelta",
+            "ToolCallBegin",
+            "ToolCallStream",
+            "ToolCallText",
+            "read_tool_calls",
+        ),
         "config": ("ModelConfig",),
         "config_file": ("load_config",),
         "cpu_policy": ("CpuWeights",),

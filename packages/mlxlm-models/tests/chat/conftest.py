@@ -8,6 +8,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 @pytest.fixture
 def tokenizer() -> TokenizerWrapper:
+    return byte_tokenizer()
+
+
+def byte_tokenizer() -> TokenizerWrapper:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Tokenizer(models.BPE({character: i for i, character in enumerate(alphabet)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

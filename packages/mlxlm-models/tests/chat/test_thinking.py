@@ -26,6 +26,18 @@ SWITCH_ONLY = "{% if enable_thinking %}deep{% endif %}"
             Thinking("<longcat_think>", "</longcat_think>", switchable=True),
         ),
         (SWITCH_ONLY, set(), None),
+        (
+            "<|channel|>analysis<|message|>{{ thinking }}<|end|>",
+            set(),
+            Thinking("<|channel|>analysis<|message|>", "<|end|>", switchable=False),
+        ),
+        ("{{ split('[/THINK]') }}", set(), Thinking("[THINK]", "[/THINK]", switchable=False)),
+        ("<|user|>{{ x }}<|end|>", set(), None),
+        (
+            "{{ '<|open|>' + tag + '<|sep|>' + '<|close|>' }}{{ open('think') }}",
+            set(),
+            Thinking("<|open|>think<|sep|>", "<|close|>think<|sep|>", switchable=False),
+        ),
         ("{{ messages }}", {"<think>", "</think>"}, None),
         ("{# <think> enable_thinking #}x", {"<think>", "</think>"}, None),
     ],
@@ -43,3 +55,16 @@ def test_R41_the_state_is_told() -> None:
     assert "default" in switchable.state()
     fixed = Thinking("<think>", "</think>", switchable=False)
     assert fixed.state() == fixed.state(False) == "decided by the template"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "opened"),
+    [
+        ("<|assistant|><think>\n", True),
+        ("<think>", True),
+        ("<|assistant|><think>\n\n</think>\n\n", False),
+        ("<|user|>What is <think>?<|assistant|>", False),
+    ],
+)
+def test_whether_a_prompt_opens_the_reasoning(prompt: str, opened: bool) -> None:
+    assert Thinking("<think>", "</think>", switchable=True).opened_by(prompt) is opened

@@ -2,7 +2,8 @@ import logging
 
 import pytest
 from mlxlm_models.chat.template_facts import read_template
-from mlxlm_models.chat.tools import TOOL_PARSERS, choose_tool_parser
+from mlxlm_models.chat.tool_calls.formats import ALIASES, TOOL_PARSERS
+from mlxlm_models.chat.tools import choose_tool_parser
 from mlxlm_models.errors import TokenizerError
 
 CODER = "{{ '\\n<tool_call>\\n<function=' + tool_call.name + '>\\n' }}"
@@ -27,6 +28,28 @@ def inferred(template: str) -> str | None:
         ("<|tool_calls_section_begin|>", "kimi_k2"),
         ("[TOOL_CALLS]", "mistral"),
         (HERMES, "json_tools"),
+        ('<tool_call>{"name": "f", "arguments": {}}</tool_call>', "json_tools"),
+        ("{{ '<tool_call>' }}{{ call.function.name }}{{ '\"arguments\": ' }}", "json_tools"),
+        ("<|tool_call_start|>[f()]<|tool_call_end|>", "pythonic"),
+        ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "deepseek_v3"),
+        ("<｜DSML｜function_calls>", "deepseek_v32"),
+        ("{% set dsml = '｜DSML｜' %}<{{ dsml }}function_calls>", "deepseek_v32"),
+        ("{{ '<|open|>' + tag + '<|sep|>' + '<|close|>' }}", "kimi_k3"),
+        ("{{ 'function call' + '<|role_sep|>' }}", "gigachat3"),
+        ("<|tool|>{{ tools }}<|/tool|>Use <|tool_call|>{{ call }}<|/tool_call|>", "phi4_mini"),
+        ('{"name": function name, "parameters": dictionary}<|python_tag|>', "llama3_json"),
+        ("<|python_start|>", "llama4_pythonic"),
+        ("<|tool_call|>", "granite"),
+        ("<|tool|>{{ tools }}<|/tool|>", "phi4_mini"),
+        ("<|channel|>commentary <|constrain|>json", "gpt_oss"),
+        ("<|START_ACTION|>", "command_a"),
+        ("Write 'Action:' followed by", "command_r"),
+        ("<seed:tool_call><function=f>", "seed_oss"),
+        ("<tool_calls>", "hunyuan"),
+        ("<|action_start|><|plugin|>", "internlm"),
+        ("<TOOLCALL>", "nemotron"),
+        ("<|tools_prefix|>", "apertus"),
+        ("<function_calls>", "olmo3"),
         ("<tool_call>", None),
         ("<|tool_call>", None),
         ("{# [TOOL_CALLS] #}", None),
@@ -58,6 +81,12 @@ def test_R42_ambiguity_is_a_warning(
 def test_R42_an_explicit_name_wins() -> None:
     parser = choose_tool_parser(read_template(HERMES), "kimi_k2")
     assert parser is TOOL_PARSERS["kimi_k2"]
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_R42_names_that_others_use(alias: str, name: str) -> None:
+    assert choose_tool_parser(None, alias) is TOOL_PARSERS[name]
+    assert alias not in TOOL_PARSERS
 
 
 def test_R42_an_unknown_name_is_an_error() -> None:

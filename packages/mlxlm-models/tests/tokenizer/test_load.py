@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlxlm_models.chat.tool_calls.formats import TOOL_PARSERS
 from mlxlm_models.errors import RemoteCodeError, TokenizerError
 from mlxlm_models.tokenizer import load as load_module
 from mlxlm_models.tokenizer.load import load_tokenizer
@@ -70,8 +71,9 @@ def test_template_from_option_file_or_names(directory: Path) -> None:
 
 def test_R42_tool_parser_type(directory: Path) -> None:
     configure(directory, tool_parser_type="mistral")
-    assert load_tokenizer(directory).tool_parser == "mistral"
-    assert load_tokenizer(directory, {"tool_parser_type": "glm47"}).tool_parser == "glm47"
+    assert load_tokenizer(directory).tool_parser is TOOL_PARSERS["mistral"]
+    other = load_tokenizer(directory, {"tool_parser_type": "glm47"})
+    assert other.tool_parser is TOOL_PARSERS["glm47"]
     with pytest.raises(TokenizerError, match=r"no tool parser 'x'.*json_tools"):
         load_tokenizer(directory, {"tool_parser_type": "x"})
 

@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
+from mlxlm_models.chat.tool_calls.formats import TOOL_PARSERS
 from mlxlm_models.errors import TokenizerError
 from mlxlm_models.tokenizer.gguf import tokenizer_from_gguf
 from mlxlm_models.tokenizer.wrapper import TokenizerWrapper
@@ -112,7 +113,7 @@ def test_R42_an_explicit_tool_parser_wins(
     tokenizer = TokenizerWrapper(copy.deepcopy(smol._tokenizer), tool_parser_type="glm47")
     tokenizer.chat_template = "<start_function_call>"
     with caplog.at_level(logging.WARNING):
-        assert tokenizer.tool_parser == "glm47"
+        assert tokenizer.tool_parser is TOOL_PARSERS["glm47"]
     assert tokenizer.has_tool_calling
     assert (tokenizer.tool_call_start, tokenizer.tool_call_end) == ("<tool_call>", "</tool_call>")
     assert not caplog.records
@@ -123,4 +124,4 @@ def test_tool_parser_follows_a_named_template(own: TokenizerWrapper) -> None:
     assert own.tool_call_start is None
     assert own.tool_call_end is None
     own.chat_template = {"default": "plain", "tool_use": "[TOOL_CALLS]"}
-    assert own.tool_parser == "mistral"
+    assert own.tool_parser is TOOL_PARSERS["mistral"]

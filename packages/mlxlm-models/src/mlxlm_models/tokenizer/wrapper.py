@@ -6,7 +6,8 @@ from typing import Any
 from mlxlm_models.chat.template_facts import TemplateFacts, read_template
 from mlxlm_models.chat.templates import apply_chat_template, chat_template_source
 from mlxlm_models.chat.thinking import Thinking, infer_thinking
-from mlxlm_models.chat.tools import ToolParser, choose_tool_parser
+from mlxlm_models.chat.tool_calls.parser import ToolParser
+from mlxlm_models.chat.tools import choose_tool_parser
 
 from .detokenizers.base import StreamingDetokenizer
 from .detokenizers.choose import Factory, detokenizer_factory
@@ -160,9 +161,9 @@ class TokenizerWrapper:
         return self._parser is not None
 
     @property
-    def tool_parser(self) -> str | None:
-        """The name of the parser for this model's tool calls."""
-        return self._parser.name if self._parser else None
+    def tool_parser(self) -> ToolParser | None:
+        """What reads this model's tool calls: `tool_parser(text, tools)`, or a stream of it."""
+        return self._parser
 
     @property
     def tool_call_start(self) -> str | None:
