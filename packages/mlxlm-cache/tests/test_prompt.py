@@ -17,9 +17,11 @@ from mlxlm_cache import (
     QuantizedKVCache,
     RotatingKVCache,
     RotatingQuantizedKVCache,
+    can_checkpoint_prompt_cache,
     can_trim_prompt_cache,
     checkpoint_prompt_cache,
     make_prompt_cache,
+    merge_prompt_caches,
     quantize_prompt_cache,
     trim_prompt_cache,
 )
@@ -244,6 +246,22 @@ def test_R23_a_checkpoint_of_a_layer_that_cannot_go_back_is_refused() -> None:
     with pytest.raises(CacheNotTrimmable, match=r"never be taken back from Endless \(layer 1\)"):
         checkpoint_prompt_cache(caches, 3)
     assert caches[0].slack == 0  # type: ignore[attr-defined]
+    assert not can_checkpoint_prompt_cache(caches)
+    assert can_checkpoint_prompt_cache(caches[:1])
+
+
+def test_a_cache_says_how_many_tokens_it_was_told_to_hold_for_going_back() -> None:
+    inner = [RotatingKVCache(8), ArraysCache(1)]
+    kinds: list[Cache] = [
+        *(RotatingKVCache(8), RotatingQuantizedKVCache(8), ChunkedKVCache(4), ArraysCache(1)),
+        CacheList(*inner),
+        merge_prompt_caches([[RotatingKVCache(8)], [RotatingKVCache(8)]])[0],
+        merge_prompt_caches([[ChunkedKVCache(4)], [ChunkedKVCache(4)]])[0],
+    ]
+    assert [c.checkpointed for c in kinds] == [0] * 7
+    checkpoint_prompt_cache(kinds, 3)
+    assert [c.checkpointed for c in [*kinds, *inner]] == [3] * 9
+    assert KVCache().checkpointed == 0
 
 
 def test_a_head_dimension_that_does_not_divide_leaves_every_layer_as_it_was() -> None:

@@ -4,7 +4,7 @@ from mlxlm_cache.device import preload_blas
 
 preload_blas()
 
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 import mlx.core as mx  # noqa: E402
@@ -13,6 +13,7 @@ import pytest  # noqa: E402
 from mlxlm_cache import (  # noqa: E402
     ArraysCache,
     Cache,
+    CacheList,
     KVCache,
     RotatingKVCache,
     create_attention_mask,
@@ -71,20 +72,29 @@ class Recurrence(nn.Module):
         return x + self.out(mx.tanh(mx.stack(steps, axis=1)))
 
 
+class Both(nn.Module):
+    """Attention and then a recurrence, with a list of two caches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.recurrence = Layer(), Recurrence()
+
+    def __call__(self, x: mx.array, cache: Any) -> mx.array:
+        x = self.attention(x, None if cache is None else cache[0])
+        return self.recurrence(x, None if cache is None else cache[1])
+
+
 class TinyModel(nn.Module):
     """Counts its calls and the tokens in each."""
 
     def __init__(
         self,
         caches: Callable[[], list[Cache]] | None = None,
-        depth: int = 2,
-        recurrent: bool = False,
+        layers: Sequence[type[nn.Module]] = (Layer, Layer),
     ) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCAB, WIDTH)
-        self.layers: list[Any] = [Layer() for _ in range(depth)]
-        if recurrent:
-            self.layers[0] = Recurrence()
+        self.layers: list[Any] = [make() for make in layers]
         self.head = nn.Linear(WIDTH, VOCAB, bias=False)
         self.fed: list[int] = []
         self.caches = caches
@@ -117,10 +127,10 @@ class Oracle(nn.Module):
         length = tokens.shape[1]
         dummy = mx.zeros((1, 1, length, 32))
         cache[0].update_and_fetch(dummy, dummy)
-        place = cache[0].offset - self.prompt_tokens
-        token = self.answer[place % len(self.answer)]
-        logits = mx.where(mx.arange(self.vocab) == token, 5.0, 0.0)
-        return mx.broadcast_to(logits, (1, length, self.vocab)) + dummy[..., :1, :, :1].sum()
+        places = mx.arange(1 - length, 1) + (cache[0].offset - self.prompt_tokens)
+        said = mx.array(self.answer)[places % len(self.answer)]
+        logits = mx.where(mx.arange(self.vocab) == said[:, None], 5.0, 0.0)
+        return logits[None] + dummy[..., :1, :, :1].sum()
 
 
 class ByteTokenizer:
@@ -148,12 +158,27 @@ def rotating_model() -> TinyModel:
 @pytest.fixture(scope="session")
 def hybrid_model() -> TinyModel:
     """The first layer is recurrent."""
-    return seeded(lambda: [ArraysCache(1), KVCache()], recurrent=True)
+    return seeded(lambda: [ArraysCache(1), KVCache()], (Recurrence, Layer))
 
 
-def seeded(caches: Callable[[], list[Cache]] | None = None, recurrent: bool = False) -> TinyModel:
+@pytest.fixture(scope="session")
+def lists_model() -> TinyModel:
+    """Each layer has a list of caches, of attention and of a recurrence."""
+    return seeded(
+        lambda: [
+            CacheList(KVCache(), ArraysCache(1)),
+            CacheList(RotatingKVCache(max_size=7), ArraysCache(1)),
+        ],
+        (Both, Both),
+    )
+
+
+def seeded(
+    caches: Callable[[], list[Cache]] | None = None,
+    layers: Sequence[type[nn.Module]] = (Layer, Layer),
+) -> TinyModel:
     mx.random.seed(7)
-    model = TinyModel(caches, recurrent=recurrent)
+    model = TinyModel(caches, layers)
     mx.eval(model.parameters())
     return model
 

@@ -4,7 +4,7 @@ import mlx.core as mx
 import pytest
 from mlxlm_generate.chooser import Chooser
 from mlxlm_generate.logprobs import log_softmax
-from mlxlm_sample import make_sampler
+from mlxlm_sample import make_logits_processors, make_sampler
 
 PROMPT = mx.array([1, 2], dtype=mx.uint32)
 LOGITS = mx.array([[0.0, 3.0, 1.0]])
@@ -53,3 +53,23 @@ def test_processors_run_in_order() -> None:
     assert Chooser(None, [double, add], None, PROMPT)(LOGITS).token.item() == 0
     assert Chooser(None, [add, double], None, PROMPT)(LOGITS).token.item() == 0
     assert Chooser(None, [double], None, PROMPT)(LOGITS).token.item() == 1
+
+
+def test_a_foreseen_token_is_the_one_chosen_then() -> None:
+    logits = mx.random.normal((1, 40), key=mx.random.key(3))
+    processors = make_logits_processors(repetition_penalty=1.5)
+    choose = Chooser(make_sampler(temp=1.0, key=1), processors, None, PROMPT)
+    mark = choose.mark()
+    foreseen = [choose.foresee(logits).item() for _ in range(4)]
+    choose.rewind(mark)
+    assert [choose(logits).token.item() for _ in range(4)] == foreseen
+
+
+def test_what_is_somebody_elses_is_not_asked_ahead() -> None:
+    def never(*given: mx.array) -> mx.array:
+        raise AssertionError
+
+    assert not Chooser(never, (), None, PROMPT).rewinds
+    choose = Chooser(None, [never], None, PROMPT)
+    assert not choose.rewinds
+    assert choose.foresee(LOGITS).tolist() == [1]

@@ -266,7 +266,7 @@ def test_embeddings_in_place_of_tokens(model: Any) -> None:
 
 def test_R57_long_decode_has_flat_memory(model: Any) -> None:
     """5,000 steps: a bounded cache neither grows nor keeps the graph of its updates."""
-    small = type(model)(depth=1)
+    small = type(model)(layers=[type(model.layers[0])])
     cache: list[Cache] = [RotatingKVCache(32, keep=4)]
     unread = make_logits_processors(logit_bias={3: -1.0})  # never looks at the history
     at: list[int] = []

@@ -269,3 +269,28 @@ def test_half_precision_log_probs_draw_as_their_float32_values(
     assert [one(half).tolist() for _ in range(20)] == [
         other(half.astype(mx.float32)).tolist() for _ in range(20)
     ]
+
+
+@pytest.mark.parametrize("key", [None, 4])
+@pytest.mark.parametrize(
+    "options",
+    [{"temp": 0.0}, {"temp": 0.9}, {"temp": 1.0, "xtc_probability": 0.5, "xtc_special_tokens": []}],
+)
+@pytest.mark.parametrize("kept", [0, 2, 3])
+def test_draws_in_turn_are_those_of_single_calls_and_can_be_taken_back(
+    key: int | None, options: dict[str, Any], kept: int
+) -> None:
+    logprobs = mx.random.normal((5, 50), key=mx.random.key(1))
+
+    def alone(sampler: Any, rows: range) -> list[Any]:
+        return [sampler(logprobs[i : i + 1]).item() for i in rows]
+
+    mx.random.seed(8)
+    expected = alone(make_sampler(**options, key=key), range(5))
+    mx.random.seed(8)
+    sampler = make_sampler(**options, key=key)
+    start = sampler.mark()
+    drawn, marks = sampler.in_turn(logprobs)
+    assert drawn.tolist() == expected
+    sampler.rewind(marks[kept - 1] if kept else start)
+    assert alone(sampler, range(kept, 5)) == expected[kept:]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mlxlm_cache.kv import KVCache
     from mlxlm_cache.masks import Mask, create_attention_mask, create_causal_mask
     from mlxlm_cache.prompt import (
+        can_checkpoint_prompt_cache,
         can_trim_prompt_cache,
         checkpoint_prompt_cache,
         make_prompt_cache,
@@ -97,6 +98,7 @@ __all__ = [
     "attend_in_blocks",
     "cache_class",
     "can_merge_prompt_cache",
+    "can_checkpoint_prompt_cache",
     "can_trim_prompt_cache",
     "checkpoint_prompt_cache",
     "copy_prompt_cache",
@@ -156,6 +158,7 @@ __getattr__, __dir__ = attach(
         "kv": ["KVCache"],
         "masks": ["Mask", "create_attention_mask", "create_causal_mask"],
         "prompt": [
+            "can_checkpoint_prompt_cache",
             "can_trim_prompt_cache",
             "checkpoint_prompt_cache",
             "make_prompt_cache",

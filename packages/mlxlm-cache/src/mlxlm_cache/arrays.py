@@ -110,6 +110,10 @@ class ArraysCache(Cache):
     def recording(self) -> bool:
         return self._snapshots.limit > 0
 
+    @property
+    def checkpointed(self) -> int:
+        return self._snapshots.limit
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, remember states so that up to `tokens` tokens can be taken back.
 

@@ -114,6 +114,11 @@ class Cache(ABC):
         return n <= self.trimmable_tokens
 
     @property
+    def checkpointed(self) -> int:
+        """What `checkpoint` was told last: how many tokens can come back; 0 for none."""
+        return 0
+
+    @property
     def tokens_seen(self) -> int:
         """`offset` as a number: in a batch, that of its longest sequence."""
         return self.offset

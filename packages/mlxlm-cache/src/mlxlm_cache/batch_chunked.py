@@ -83,6 +83,10 @@ class BatchChunkedKVCache(BatchGrowingCache[mx.array]):
         first = mx.minimum(column(self.left_padding)[..., None], queries)
         return (visible(queries, keys, window_size) & same & (keys >= first))[:, None]
 
+    @property
+    def checkpointed(self) -> int:
+        return self.slack
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
         check_chunk_size(self.chunk_size, tokens)

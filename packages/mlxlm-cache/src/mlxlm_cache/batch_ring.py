@@ -340,6 +340,10 @@ class BatchRing(Batch, Generic[Stored]):
         if equal(self.offsets) and self.offsets == self._following:
             self._used = self.offsets[0]
 
+    @property
+    def checkpointed(self) -> int:
+        return self.slack
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
         check_bounds(self.max_size, self.keep, tokens)

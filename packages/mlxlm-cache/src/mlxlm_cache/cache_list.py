@@ -57,6 +57,10 @@ class CacheList(Cache):
     def tokens_seen(self) -> int:
         return max((c.tokens_seen for c in self.caches), default=0)
 
+    @property
+    def checkpointed(self) -> int:
+        return max((c.checkpointed for c in self.caches), default=0)
+
     def empty(self) -> bool:
         return all(c.empty() for c in self.caches)
 

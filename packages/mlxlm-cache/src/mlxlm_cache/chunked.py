@@ -110,6 +110,10 @@ class ChunkedKVCache(GrowingCache[mx.array]):
         self.offset -= n
         return n
 
+    @property
+    def checkpointed(self) -> int:
+        return self.slack
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
         check_chunk_size(self.chunk_size, tokens)

@@ -91,12 +91,21 @@ def checkpoint_prompt_cache(cache: Sequence[Cache], tokens: int = 8) -> None:
     and changing none, where one cannot.
     """
     number_of_tokens(tokens)
-    stuck = [c for c in cache if not all(map(_can_go_back, c.leaves()))]
+    stuck = _stuck(cache)
     if stuck:
         raise CacheNotTrimmable(f"tokens can never be taken back from {_named(cache, stuck)}")
     for c in cache:
         if hasattr(c, "checkpoint"):
             c.checkpoint(tokens)
+
+
+def can_checkpoint_prompt_cache(cache: Sequence[Cache]) -> bool:
+    """Tell whether `checkpoint_prompt_cache` can be had from every layer."""
+    return not _stuck(cache)
+
+
+def _stuck(cache: Sequence[Cache]) -> list[Cache]:
+    return [c for c in cache if not all(map(_can_go_back, c.leaves()))]
 
 
 def _can_go_back(cache: Cache) -> bool:

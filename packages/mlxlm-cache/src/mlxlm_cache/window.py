@@ -320,6 +320,10 @@ class RotatingCache(SharingCache[Stored], Generic[Stored]):
         first, ring = self._in_order(stored)
         return joined([*first, *ring])
 
+    @property
+    def checkpointed(self) -> int:
+        return self.slack
+
     def checkpoint(self, tokens: int = 8) -> None:
         """From now on, hold what is needed to take up to `tokens` tokens back at any time."""
         check_bounds(self.max_size, self.keep, tokens)

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from mlxlm_generate.protocols import Tokenizer as Tokenizer
     from mlxlm_generate.response import FinishReason as FinishReason
     from mlxlm_generate.response import GenerationResponse as GenerationResponse
+    from mlxlm_generate.speculate.drafter import Drafter as Drafter
+    from mlxlm_generate.speculate.drafter import Draw as Draw
+    from mlxlm_generate.speculate.drafter import Guesses as Guesses
+    from mlxlm_generate.speculate.length import DraftLength as DraftLength
+    from mlxlm_generate.speculate.ngram import NGramDrafter as NGramDrafter
     from mlxlm_generate.step import generate_step as generate_step
     from mlxlm_generate.stream import stream_generate as stream_generate
     from mlxlm_generate.streams import generation_stream as generation_stream
@@ -88,6 +93,9 @@ __getattr__, __dir__ = attach(
             "Tokenizer",
         ),
         "response": ("FinishReason", "GenerationResponse"),
+        "speculate.drafter": ("Drafter", "Draw", "Guesses"),
+        "speculate.length": ("DraftLength",),
+        "speculate.ngram": ("NGramDrafter",),
         "step": ("generate_step",),
         "stream": ("stream_generate",),
         "streams": ("generation_stream",),

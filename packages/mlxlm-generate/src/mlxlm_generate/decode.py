@@ -1,26 +1,20 @@
 """The loop: fill the cache, then one token at a time with the next one under way."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import mlx.core as mx
-from mlxlm_cache import Cache
+from mlxlm_cache import Cache, can_checkpoint_prompt_cache
 
-from mlxlm_generate.chooser import Choice, Chooser, Observe
-from mlxlm_generate.errors import InvalidOption
+from mlxlm_generate.chooser import Chooser, Observe
+from mlxlm_generate.errors import InvalidOption, NotSupported
 from mlxlm_generate.forward import Forward
 from mlxlm_generate.kv import kv_quantization, working_cache
-from mlxlm_generate.logprobs import Observed
-from mlxlm_generate.prefill import prefill
+from mlxlm_generate.launch import CLEAR_EVERY, Launch, Steps
 from mlxlm_generate.prompt import Prompt
 from mlxlm_generate.protocols import LogitsProcessor, Model, ProgressCallback, Sampler
-from mlxlm_generate.streams import generation_stream
-
-_CLEAR_EVERY = 256  # tokens: gives back buffers of sizes that don't come again
-
-_async_eval: Callable[..., None] = mx.async_eval
-
-Steps = Generator[tuple[int, Observed], None, None]
+from mlxlm_generate.speculate.drafter import Speculation
+from mlxlm_generate.speculate.steps import speculative_steps
 
 
 def token_steps(
@@ -39,6 +33,7 @@ def token_steps(
     kv_group_size: int,
     quantized_kv_start: int,
     prompt_progress_callback: ProgressCallback | None,
+    speculation: Speculation | None,
 ) -> Steps:
     """Check the options, then return a generator of tokens and what was observed of each.
 
@@ -51,11 +46,30 @@ def token_steps(
         raise InvalidOption(f"prefill_step_size={prefill_step_size}: give 1 or more.")
     quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
     cache = working_cache(model, prompt_cache, max_kv_size, quantization)
-    return _steps(
-        prompt,
+    if speculation is not None and not can_checkpoint_prompt_cache(cache):
+        raise NotSupported(
+            "Speculation takes refused guesses back out of the cache, and a layer of this one "
+            f"({', '.join(sorted({type(layer).__name__ for layer in cache}))}) cannot: leave "
+            "drafter and draft_model out."
+        )
+    launch = Launch(
         Forward(model, cache, quantization),
         Chooser(sampler, logits_processors or (), observe, prompt.tokens),
         observe_lazily=observe_lazily,
+    )
+    if speculation is not None:
+        return speculative_steps(
+            prompt,
+            launch,
+            speculation,
+            max_tokens=max_tokens,
+            cache_is_kept=prompt_cache is not None,
+            prefill_step_size=prefill_step_size,
+            progress=prompt_progress_callback,
+        )
+    return _steps(
+        prompt,
+        launch,
         max_tokens=max_tokens,
         cache_is_kept=prompt_cache is not None,
         prefill_step_size=prefill_step_size,
@@ -65,58 +79,30 @@ def token_steps(
 
 def _steps(
     prompt: Prompt,
-    forward: Forward,
-    choose: Chooser,
+    launch: Launch,
     *,
-    observe_lazily: bool,
     max_tokens: int,
     cache_is_kept: bool,
     prefill_step_size: int,
     progress: ProgressCallback | None,
 ) -> Steps:
-    # The stream is entered around each launch and never across a yield: between them the
-    # thread is the consumer's.
-    stream = generation_stream()
-
-    def launch(tokens: mx.array, embeddings: mx.array | None = None) -> Choice:
-        with mx.stream(stream):
-            choice = choose(forward(tokens, embeddings))
-        observed = () if observe_lazily else choice.observed
-        _async_eval(choice.token, *observed, *choose.pending())
-        return choice
-
-    def absorb(tokens: mx.array, embeddings: mx.array | None = None) -> None:
-        """Feed tokens for the cache alone: no logits are computed."""
-        with mx.stream(stream):
-            forward(tokens, embeddings)
-        _async_eval(forward.states())
-
     total, yielded = len(prompt), 0
     try:
-        last = prefill(
-            forward, prompt, step_size=prefill_step_size, progress=progress, stream=stream
-        )
-        if max_tokens == 0:
-            absorb(last.tokens, last.embeddings)
-            mx.eval(forward.states())
-            if progress is not None:
-                progress(total, total)
-            return
-        following = launch(last.tokens, last.embeddings)
-        while yielded != max_tokens:
+        following = launch.first(prompt, max_tokens, prefill_step_size, progress)
+        while following is not None and yielded != max_tokens:
             current = following
             # What is fed here is in the cache by the time the token is yielded. Nothing
             # is computed past the end, except for a cache that lives on.
             if yielded + 1 != max_tokens:
                 following = launch(current.token)
             elif cache_is_kept:
-                absorb(current.token)
+                launch.absorb(current.token)
             token = cast(int, current.token.item())
             if yielded == 0 and progress is not None:
                 progress(total, total)
             yielded += 1
-            if yielded % _CLEAR_EVERY == 0:
+            if yielded % CLEAR_EVERY == 0:
                 mx.clear_cache()
-            yield token, current.observed
+            yield token, current.observed, False
     finally:
-        forward.keep_first(total + yielded)
+        launch.forward.keep_first(total + yielded)

@@ -37,3 +37,7 @@ class GenerationResponse:
     """The k likeliest tokens and their log-probabilities, likeliest first."""
     logprobs: mx.array | None = None
     """All log-probabilities (V,), float32, where "full" was asked for."""
+    drafted: int = 0
+    """Tokens guessed so far, with speculation."""
+    accepted: int = 0
+    """Guesses that became tokens of the answer so far; these have `from_draft`."""

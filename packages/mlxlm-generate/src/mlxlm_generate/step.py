@@ -5,11 +5,15 @@ from collections.abc import Generator, Sequence
 import mlx.core as mx
 from mlxlm_cache import Cache
 
-from mlxlm_generate.decode import Steps, token_steps
+from mlxlm_generate.decode import token_steps
 from mlxlm_generate.defaults import GENERATION
+from mlxlm_generate.launch import Steps
 from mlxlm_generate.logprobs import Observed
 from mlxlm_generate.prompt import make_prompt
 from mlxlm_generate.protocols import LogitsProcessor, Model, ProgressCallback, Sampler
+from mlxlm_generate.speculate.drafter import Drafter
+from mlxlm_generate.speculate.length import DraftLength
+from mlxlm_generate.speculate.options import speculation
 
 
 def generate_step(
@@ -28,6 +32,8 @@ def generate_step(
     prompt_progress_callback: ProgressCallback | None = None,
     input_embeddings: mx.array | None = None,
     logprobs: bool = False,
+    drafter: Drafter | None = None,
+    num_draft_tokens: int | DraftLength | None = None,
 ) -> Generator[tuple[int, mx.array], None, None]:
     """Yield tokens and their log-probabilities (V,), float32, for a prompt (T,).
 
@@ -39,6 +45,9 @@ def generate_step(
     fills the cache. `input_embeddings` (T, D) go in place of the prompt's tokens, which
     may then be empty. Wrong options raise at the call (GenerationError, CacheError);
     nothing is computed before the first `next`.
+
+    `drafter`, fresh for each call, guesses up to `num_draft_tokens` that the model checks
+    at once: the same tokens, sooner. `NGramDrafter()` needs no second model.
 
     `prompt_cache` is extended in place. Whether the generator is exhausted or closed
     after any token, it then holds the prompt and every token yielded, whatever the cache
@@ -60,6 +69,7 @@ def generate_step(
         kv_group_size=kv_group_size,
         quantized_kv_start=quantized_kv_start,
         prompt_progress_callback=prompt_progress_callback,
+        speculation=speculation(drafter, num_draft_tokens),
     )
     return _pairs(steps)
 
@@ -70,7 +80,7 @@ def _all_logprobs(logprobs: mx.array, token: mx.array) -> Observed:
 
 def _pairs(steps: Steps) -> Generator[tuple[int, mx.array], None, None]:
     try:
-        for token, (logprobs,) in steps:
+        for token, (logprobs,), _ in steps:
             yield token, logprobs
     finally:
         steps.close()

@@ -16,6 +16,8 @@ from mlxlm_generate.protocols import (
     Sampler,
 )
 from mlxlm_generate.response import GenerationResponse
+from mlxlm_generate.speculate.drafter import Drafter
+from mlxlm_generate.speculate.length import DraftLength
 from mlxlm_generate.stream import stream_generate
 
 
@@ -27,7 +29,7 @@ def generate(
     *,
     max_tokens: int = GENERATION.max_tokens,
     draft_model: Model | None = None,
-    num_draft_tokens: int | None = None,
+    num_draft_tokens: int | DraftLength | None = None,
     sampler: Sampler | None = None,
     logits_processors: Sequence[LogitsProcessor] | None = None,
     max_kv_size: int | None = None,
@@ -38,6 +40,7 @@ def generate(
     quantized_kv_start: int = GENERATION.quantized_kv_start,
     prompt_progress_callback: ProgressCallback | None = None,
     input_embeddings: mx.array | None = None,
+    drafter: Drafter | None = None,
 ) -> str:
     """Return the whole answer, "" where the model gives none; see `stream_generate`.
 
@@ -51,7 +54,6 @@ def generate(
         prompt,
         max_tokens,
         draft_model,
-        num_draft_tokens=num_draft_tokens,
         sampler=sampler,
         logits_processors=logits_processors,
         max_kv_size=max_kv_size,
@@ -61,6 +63,8 @@ def generate(
         kv_group_size=kv_group_size,
         quantized_kv_start=quantized_kv_start,
         prompt_progress_callback=prompt_progress_callback,
+        drafter=drafter,
+        num_draft_tokens=num_draft_tokens,
         input_embeddings=input_embeddings,
     )
     with closing(responses):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import Any, cast
 
 import mlx.core as mx
 
@@ -11,6 +12,9 @@ from mlxlm_sample.errors import SamplingWarning
 from mlxlm_sample.filters import apply_min_p, apply_top_k, apply_top_p, apply_xtc
 from mlxlm_sample.keys import KeyStream, fold_in
 from mlxlm_sample.options import SamplingOptions
+
+Mark = int | mx.array
+"""A place in a sampler's draws: how many there were, or MLX's global random state."""
 
 
 def make_sampler(
@@ -73,6 +77,32 @@ class Sampler:
             self._calls += 1
         return draw(self._scaled(logprobs, key), key)
 
+    def in_turn(self, logprobs: mx.array) -> tuple[mx.array, list[Mark]]:
+        """Draw ids (n,) from log-probs (n, V) as n calls, one after another, would.
+
+        `rewind` to mark i takes back the draws after the one of row i.
+        """
+        rows = logprobs.shape[0]
+        if self._keys is None or self.options.greedy:
+            drawn = [(self(logprobs[i : i + 1]), self.mark()) for i in range(rows)]
+            return mx.concatenate([ids for ids, _ in drawn]), [mark for _, mark in drawn]
+        first, self._calls = self._calls, self._calls + rows
+        keys = self._keys.at(mx.arange(first, first + rows))
+        return self(logprobs, key=keys), list(range(first + 1, first + rows + 1))
+
+    def mark(self) -> Mark:
+        """Return where the next call draws from, for `rewind`."""
+        if self._keys is not None:
+            return self._calls
+        return _global_state()[0]
+
+    def rewind(self, mark: Mark) -> None:
+        """Let the next call draw what the one after `mark()` did, in the same thread."""
+        if isinstance(mark, int):
+            self._calls = mark
+        else:
+            _global_state()[0][:] = mark  # in place: the list itself can't be written to
+
     def distribution(self, logprobs: mx.array, *, key: mx.array | None = None) -> mx.array:
         """Return the log-probs (B, V), float32, that a call with this `key` draws from.
 
@@ -99,6 +129,11 @@ class Sampler:
         if o.top_k > 0:
             x = apply_top_k(x, o.top_k)
         return scale(x, o.temp)
+
+
+def _global_state() -> list[mx.array]:
+    state: Any = mx.random.state
+    return cast(list[mx.array], state)
 
 
 def _warn(options: SamplingOptions) -> None:
