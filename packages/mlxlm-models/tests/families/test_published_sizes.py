@@ -91,6 +91,17 @@ PUBLISHED: dict[str, tuple[str, Any, int]] = {
         | {"num_attention_heads": 64, "vocab_size": 131072},
         560_664_980_480,
     ),
+    "MiniMax-M3": (
+        "minimax_m3_vl",
+        {
+            "text_config": sizes(60, 6144, 3072, 64, 4, 200064)
+            | {
+                "layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57,
+                "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 57,
+            }
+        },
+        426_174_572_928,
+    ),
     "Mellum-2-12B": ("mellum", sizes(28, 2304, 7168, 32, 4, 98304), 12_149_923_072),
     "gemma-2-2b": (
         "gemma2",
