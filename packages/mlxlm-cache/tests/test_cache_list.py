@@ -18,6 +18,14 @@ def feed(caches: CacheList, n: int) -> None:
         cache.update_and_fetch(x, x)
 
 
+def test_the_mask_is_of_the_cache_that_holds_keys() -> None:
+    caches = CacheList(ArraysCache(1), KVCache())
+    caches[1].update_and_fetch(mx.zeros((1, 1, 3, 8)), mx.zeros((1, 1, 3, 8)))
+    mask = caches.make_mask(2, return_array=True)
+    assert isinstance(mask, mx.array)
+    assert mask.tolist() == [[True] * 4 + [False], [True] * 5]
+
+
 def test_R08_trim_takes_the_same_from_all() -> None:
     caches = CacheList(KVCache(), RotatingKVCache(16), ConcatenateKVCache())
     feed(caches, 10)

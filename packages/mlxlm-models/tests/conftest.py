@@ -53,6 +53,12 @@ class Golden:
         return mx.array(np.asarray(value, np.float32))
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Make the weights of layers the same whichever tests ran before."""
+    mx.random.seed(0)
+
+
 @pytest.fixture
 def golden() -> Callable[[str], Golden]:
     """Return the reader of a golden by its case's name."""

@@ -11,6 +11,7 @@ from mlxlm_cache.base import Cache, Capabilities, holds_keys, number_of_tokens
 from mlxlm_cache.batch import per_row, together
 from mlxlm_cache.errors import CacheNotMergeable, CacheNotTrimmable
 from mlxlm_cache.layout import META_APART, combined, split
+from mlxlm_cache.masks import Mask
 from mlxlm_cache.registry import cache_class, file_name, register_cache
 
 _WHERE_THERE = ("to_quantized", "bounded", "checkpoint")
@@ -50,8 +51,16 @@ class CacheList(Cache):
     @property
     def offset(self) -> Any:  # type: ignore[override]
         """The offset of the first cache that holds keys, or else of the first."""
-        first: Any = next((c for c in self.caches if holds_keys(c)), None) or self.caches[0]
-        return first.offset
+        return self._leading().offset
+
+    def make_mask(
+        self, length: int, *, window_size: int | None = None, return_array: bool = False
+    ) -> Mask:
+        """Return the mask of the cache whose offset is the list's."""
+        return self._leading().make_mask(length, window_size=window_size, return_array=return_array)
+
+    def _leading(self) -> Cache:
+        return next((c for c in self.caches if holds_keys(c)), self.caches[0])
 
     @property
     def tokens_seen(self) -> int:

@@ -78,6 +78,31 @@ PUBLISHED: dict[str, tuple[str, Any, int]] = {
         15_706_484_224,
     ),
     "DeepSeek-V3": ("deepseek_v3", DEEPSEEK_V3, 671_026_419_200),
+    "DeepSeek-V3.2": ("deepseek_v32", DEEPSEEK_V3, 671_877_944_064),
+    "GLM-5": (
+        "glm_moe_dsa",
+        sizes(78, 6144, 12288, 64, 64, 154880)
+        | {"moe_intermediate_size": 2048, "n_routed_experts": 256},
+        743_911_218_432,
+    ),
+    "LongCat-Flash": (
+        "longcat_flash",
+        {"num_layers": 28, "hidden_size": 6144, "ffn_hidden_size": 12288}
+        | {"num_attention_heads": 64, "vocab_size": 131072},
+        560_664_980_480,
+    ),
+    "MiniMax-M3": (
+        "minimax_m3_vl",
+        {
+            "text_config": sizes(60, 6144, 3072, 64, 4, 200064)
+            | {
+                "layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57,
+                "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 57,
+            }
+        },
+        426_174_572_928,
+    ),
+    "Mellum-2-12B": ("mellum", sizes(28, 2304, 7168, 32, 4, 98304), 12_149_923_072),
     "gemma-2-2b": (
         "gemma2",
         sizes(26, 2304, 9216, 8, 4, 256000) | {"head_dim": 256},

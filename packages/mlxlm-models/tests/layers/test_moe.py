@@ -49,17 +49,33 @@ def test_inputs_can_be_weighed_instead_of_outputs(top_k: int) -> None:
     assert mx.allclose(moe(X), sum(parts).squeeze(-2), atol=1e-6).item()
 
 
-@pytest.mark.parametrize("place", ["gate", "block"])
+@pytest.mark.parametrize("place", ["gate", "router", "block"])
 def test_the_correction_is_where_the_checkpoint_has_it(place: Any, parameters: Any) -> None:
     router = replace(SPEC.router, scoring="sigmoid", correction=place, wide=place == "gate")
-    moe = replace(SPEC, router=router).build()
-    name = "gate.e_score_correction_bias" if place == "gate" else "e_score_correction_bias"
+    names = MoENames(gate_inner="layer" if place == "router" else None)
+    moe = replace(SPEC, router=router, names=names).build()
+    name = "e_score_correction_bias" if place == "block" else "gate.e_score_correction_bias"
     assert parameters(moe)[name].shape == (4,)
-    holder: Any = moe.gate if place == "gate" else moe
+    holder: Any = moe if place == "block" else moe.gate
     holder.e_score_correction_bias = mx.array([0.0, 0.0, 9.0, 9.0])
     chosen, weights = router.choose(moe.gate(X), holder.e_score_correction_bias)
     assert set(chosen.flatten().tolist()) == {2, 3}
     assert mx.allclose(moe(X), expected(moe, X, chosen, weights), atol=1e-6).item()
+
+
+@pytest.mark.parametrize("length", [3, 40])
+def test_the_last_experts_may_give_what_they_read(length: int) -> None:
+    """For few tokens and for many, whose experts are sorted."""
+    x = mx.random.normal((2, length, 8), key=mx.random.key(1))
+    router = RouterSpec(experts=6, top_k=3, normalize=False)
+    moe: Any = replace(SPEC, router=router, identities=2).build()
+    assert moe.switch_mlp.up_proj.weight.shape[0] == 4
+    chosen, weights = router.choose(moe.gate(x))
+    assert 0 < (chosen >= 4).sum().item() < chosen.size
+    outputs = mx.where(
+        (chosen >= 4)[..., None], x[..., None, :], moe.switch_mlp(x, mx.minimum(chosen, 3))
+    )
+    assert mx.allclose(moe(x), (outputs * weights[..., None]).sum(axis=-2), atol=1e-6).item()
 
 
 def test_parts_have_the_names_of_the_checkpoint(parameters: Any) -> None:

@@ -79,7 +79,18 @@ def test_every_plan_speaks_of_parts_that_the_model_has(model_type: str) -> None:
     }
 
 
-SCALED = ("llama", "gemma2", "deepseek_v3", "qwen2_moe", "olmo2", "cohere", "phi3", "gpt_oss")
+SCALED = (
+    "llama",
+    "gemma2",
+    "deepseek_v3",
+    "deepseek_v32",
+    "longcat_flash",
+    "qwen2_moe",
+    "olmo2",
+    "cohere",
+    "phi3",
+    "gpt_oss",
+)
 
 
 @pytest.mark.parametrize("model_type", SCALED)

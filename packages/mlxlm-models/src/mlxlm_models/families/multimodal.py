@@ -18,11 +18,12 @@ class MultimodalConfig:
     """A config whose text part is nested under `text_config`, or, in older ones, is the whole.
 
     `texts` maps the text part's own `model_type` to the architecture that it is, where the
-    registry has no such type; the first is meant where the part doesn't say. `defaults` are
+    registry has no such type: by a name that it has, or itself, where no config is of the text
+    part alone. The first is meant where the part doesn't say. `defaults` are
     what the part means by leaving a key out, where the architecture means something else.
     """
 
-    texts: ClassVar[Mapping[str, str]]
+    texts: ClassVar[Mapping[str, str | Architecture[Any]]]
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     model_type: str
@@ -38,7 +39,8 @@ class MultimodalConfig:
             values.setdefault("tie_word_embeddings", data["tie_word_embeddings"])
         own = values.get("model_type") if text is not None else None
         first = next(iter(cls.texts))
-        found = architecture(cls.texts.get(own or first, own or first))
+        named = cls.texts.get(own or first, own or first)
+        found = architecture(named) if isinstance(named, str) else named
         values["model_type"] = own or first
         return cls(
             model_type=data.get("model_type", "?"),

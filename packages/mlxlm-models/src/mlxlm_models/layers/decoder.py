@@ -6,7 +6,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlxlm_cache import Cache
+from mlxlm_cache import Cache, Mask
 
 from mlxlm_models.layers.block import BlockSpec, DecoderBlock
 from mlxlm_models.layers.masks import MaskPlan
@@ -101,11 +101,16 @@ class Decoder(Module):
                 f"make it with make_prompt_cache(model)"
             )
         h = self.embed(tokens, next(iter(cache), None), input_embeddings)
-        for layer, mask, layer_cache in zip(
-            layers, self._mask_plan.masks(h, cache), cache, strict=True
-        ):
-            h = layer(h, mask, layer_cache)
+        h = self.through_layers(h, self._mask_plan.masks(h, cache), cache)
         return h if self._norm is None else self[self._norm](h)
+
+    def through_layers(
+        self, h: mx.array, masks: Sequence[Mask], cache: Sequence[Cache | None]
+    ) -> mx.array:
+        """Return what the last layer puts out for h."""
+        for layer, mask, own in zip(self[self._names.layers], masks, cache, strict=True):
+            h = layer(h, mask, own)
+        return h
 
     def make_cache(self) -> list[Cache]:
         """Return one empty cache per layer: rotating ones for layers with a window."""

@@ -97,6 +97,7 @@ class LatentAttention(Module):
         self._scale = spec.head_dim**-0.5 if spec.scale is None else spec.scale
         self._rope = spec.rope.build() if spec.rope else None
         hidden, heads, lora = spec.hidden_size, spec.heads, spec.kv_lora_rank
+        self._query = "q_proj" if spec.q_lora_rank is None else "q_b_proj"
         if spec.q_lora_rank is None:
             self.q_proj = nn.Linear(hidden, heads * spec.head_dim, bias=False)
         else:
@@ -116,9 +117,23 @@ class LatentAttention(Module):
         self._few = expansion // (absorbed - head) if absorbed > head else 1 << 30
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
+        return self.attend(*self.project(x, self.query_input(x), cache), mask, cache)
+
+    def query_input(self, x: mx.array) -> mx.array:
+        """Return what the queries are projected from: their latent, or x itself."""
+        if self.spec.q_lora_rank is None:
+            return x
+        latent: mx.array = self["q_a_layernorm"](self["q_a_proj"](x))
+        return latent if self.spec.q_scale is None else latent * self.spec.q_scale
+
+    def project(
+        self, x: mx.array, query_input: mx.array, cache: Cache | None
+    ) -> tuple[mx.array, mx.array, tuple[Any, Any]]:
+        """Return the queries' two parts (B, heads, L, D), and what `cache` then holds."""
         spec = self.spec
         batch, length, _ = x.shape
-        queries = self._queries(x).reshape(batch, length, spec.heads, -1).transpose(0, 2, 1, 3)
+        queries = self[self._query](query_input)
+        queries = queries.reshape(batch, length, spec.heads, -1).transpose(0, 2, 1, 3)
         q_nope, q_rope = mx.split(queries, [spec.nope_dim], axis=-1)
         latent, k_rope = mx.split(self["kv_a_proj_with_mqa"](x), [spec.kv_lora_rank], axis=-1)
         latent = self["kv_a_layernorm"](latent)
@@ -130,21 +145,25 @@ class LatentAttention(Module):
         if spec.temperature is not None:
             q_nope, q_rope = (spec.temperature(q, cache) for q in (q_nope, q_rope))
         seen: Any = (latent, k_rope) if cache is None else cache.update_and_fetch(latent, k_rope)
-        attend = self._absorbed if length < self._few else self._expanded
-        out = attend(q_nope, q_rope, seen, mask, cache)
+        return q_nope, q_rope, seen
+
+    def attend(
+        self,
+        q_nope: mx.array,
+        q_rope: mx.array,
+        seen: tuple[Any, Any],
+        mask: Mask,
+        cache: Cache | None,
+    ) -> mx.array:
+        """Return (B, L, hidden) for what `project` returns."""
+        batch, _, length, _ = q_nope.shape
+        way = self._absorbed if length < self._few else self._expanded
+        out = way(q_nope, q_rope, seen, mask, cache)
         return self["o_proj"](out.transpose(0, 2, 1, 3).reshape(batch, length, -1))  # type: ignore[no-any-return]
 
     def make_cache(self) -> Cache:
         """Return an empty cache: as keys the latents, as values the rotated keys."""
         return KVCache()
-
-    def _queries(self, x: mx.array) -> mx.array:
-        if self.spec.q_lora_rank is None:
-            return self["q_proj"](x)  # type: ignore[no-any-return]
-        latent = self["q_a_layernorm"](self["q_a_proj"](x))
-        if self.spec.q_scale is not None:
-            latent = latent * self.spec.q_scale
-        return self["q_b_proj"](latent)  # type: ignore[no-any-return]
 
     def _absorbed(
         self,
@@ -177,7 +196,7 @@ class LatentAttention(Module):
         mask: Mask,
         cache: Any,
     ) -> mx.array:
-        latent, k_rope = (_unpacked(part, cache) for part in seen)
+        latent, k_rope = (unpacked(part, cache) for part in seen)
         k_nope = self["embed_q"].transposed(latent)
         k_rope = mx.broadcast_to(k_rope, (*k_nope.shape[:-1], k_rope.shape[-1]))
         return scaled_dot_product_attention(
@@ -206,7 +225,8 @@ def _scores(queries: mx.array, keys: Any, cache: Any) -> mx.array:
     )
 
 
-def _unpacked(array: Any, cache: Any) -> mx.array:
+def unpacked(array: Any, cache: Any) -> mx.array:
+    """Return what a cache's `update_and_fetch` gave, dequantized if it is packed."""
     if not isinstance(array, tuple):
         return array  # type: ignore[no-any-return]
     packed, scales, biases = array

@@ -31,6 +31,7 @@ class MoESpec:
 
     `shared` sees every token; with `shared_gate`, by sigmoid of a projection of the token.
     `scale_input` weighs what a chosen expert reads instead of what it gives (Llama 4).
+    The last `identities` of the router's experts give what they read (LongCat-Flash).
     """
 
     hidden_size: int
@@ -42,6 +43,7 @@ class MoESpec:
     shared: MLPSpec | None = None
     shared_gate: bool = False
     scale_input: bool = False
+    identities: int = 0
     names: MoENames = MoENames()
     expert_names: MLPNames = MLPNames()
 
@@ -50,7 +52,8 @@ class MoESpec:
         inner = (parts.gate, parts.up) if self.gated else (parts.up,)
         shards = {f"{names.experts}.{name}": Shard("outputs") for name in inner}
         shards[f"{names.experts}.{parts.down}"] = Shard("inputs")
-        plan = Plan(shards, summed=("",))
+        # What identities give is whole already.
+        plan = Plan(shards, summed=(names.experts if self.identities else "",))
         if self.shared is None:
             return plan
         shared = self.shared.plan().under(names.shared)
@@ -88,10 +91,12 @@ class MoE(Module):
             gate = Held(names.gate_inner, gate)
         self[names.gate] = gate
         self._correction = router.correction
-        if router.correction == "block":
-            self[names.correction] = mx.zeros((router.experts,))
+        if router.correction in ("block", "router"):
+            holder = self if router.correction == "block" else gate
+            holder[names.correction] = mx.zeros((router.experts,))
+        self._routed = router.experts - spec.identities
         self[names.experts] = SwitchMLP(
-            router.experts,
+            self._routed,
             spec.hidden_size,
             spec.intermediate_size,
             spec.activation,
@@ -108,6 +113,12 @@ class MoE(Module):
         spec, names = self.spec, self._names
         chosen, weights = spec.router.choose(*self._logits(x))
         weights = weights.astype(x.dtype)
+        kept: mx.array | None = None
+        if spec.identities:
+            # The first expert works for nothing in their place: shapes don't depend on choices.
+            routed = chosen < self._routed
+            kept = mx.where(routed, 0, weights).sum(axis=-1, keepdims=True)
+            chosen, weights = mx.where(routed, chosen, 0), mx.where(routed, weights, 0)
         if spec.scale_input:
             # Every choice is a token of its own, to one expert.
             batch, length, hidden = x.shape
@@ -117,6 +128,8 @@ class MoE(Module):
         else:
             out = self[names.experts](x, chosen)
             out = (weights[..., None, :] @ out).squeeze(-2)
+        if kept is not None:
+            out = out + kept * x
         if spec.shared is not None:
             shared = self[names.shared](x)
             if spec.shared_gate:
@@ -126,11 +139,12 @@ class MoE(Module):
 
     def _logits(self, x: mx.array) -> tuple[mx.array, mx.array | None]:
         """Return the router's logits, and the correction of its choice."""
-        gate = self[self._names.gate]
-        if self._names.gate_inner is not None:
-            gate = gate[self._names.gate_inner]
+        router = self[self._names.gate]
+        inner = self._names.gate_inner
+        gate = router if inner is None else router[inner]
         if self._correction is None:
             return gate(x), None
-        holder = gate if self._correction == "gate" else self
-        name = "e_score_correction_bias" if holder is gate else self._names.correction
-        return gate(x), holder[name]
+        if self._correction == "gate":
+            return gate(x), gate["e_score_correction_bias"]
+        holder = self if self._correction == "block" else router
+        return gate(x), holder[self._names.correction]

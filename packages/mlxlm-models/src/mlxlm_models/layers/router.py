@@ -13,7 +13,8 @@ class RouterSpec:
     """How scores of experts become a choice of `top_k` and their weights.
 
     `scoring` turns logits into scores. A learned `correction` takes part in the choice, not in
-    the weights (DeepSeek-V3): it is stored beside the gate's weight, or in the `block`.
+    the weights (DeepSeek-V3): it is stored beside the gate's weight, in the `router` that holds
+    the gate, or in the `block`.
     With `groups`, only experts of the `kept_groups` best groups are candidates; a group is as
     good as its best expert, or as the sum of its best two. `normalize` makes the weights of
     the chosen sum to one, `scaling` multiplies them.
@@ -30,7 +31,7 @@ class RouterSpec:
     groups: int = 1
     kept_groups: int = 1
     group_score: Literal["max", "top2"] = "top2"
-    correction: Literal["gate", "block"] | None = None
+    correction: Literal["gate", "router", "block"] | None = None
     soft_cap: float | None = None
     bias: bool = False
     wide: bool = False
