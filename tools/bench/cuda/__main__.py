@@ -1,6 +1,6 @@
 """MLX on CUDA: right answers, then speed beside mlx-lm. See README.md.
 
-python tools/bench/cuda --wheels DIR [--target DIR] [--small] [--out FILE]
+python tools/bench/cuda --wheels DIR [--target DIR] [--model NAME] [--small] [--out FILE]
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from compare import compare
 from install import child_environment, install
+from shapes import MODELS
 
 HERE = Path(__file__).parent
 
@@ -21,6 +22,7 @@ def main() -> None:
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to install first")
     parser.add_argument("--target", type=Path, help="where to; a temporary folder otherwise")
     parser.add_argument("--small", action="store_true", help="tiny shapes, to try the programs")
+    parser.add_argument("--model", choices=MODELS, action="append", help="all by default")
     parser.add_argument("--skip", choices=("check", "measure"), action="append", default=[])
     parser.add_argument("--out", type=Path, help="write every figure here, as JSON")
     arguments = parser.parse_args()
@@ -33,7 +35,11 @@ def main() -> None:
         if "check" not in arguments.skip:
             check(Path(scratch), environment, "cpu" if arguments.small else "gpu")
         if "measure" not in arguments.skip:
-            rows = measure(environment, arguments.small)
+            rows = [
+                row
+                for model in arguments.model or MODELS
+                for row in measure(environment, model, arguments.small)
+            ]
             table(rows)
             if arguments.out:
                 arguments.out.write_text(json.dumps(rows, indent=1))
@@ -53,8 +59,9 @@ def check(scratch: Path, environment: dict[str, str], device: str) -> None:
     print("all within bounds")
 
 
-def measure(environment: dict[str, str], small: bool) -> list[dict[str, object]]:
-    command = [sys.executable, str(HERE / "measure.py"), *(["--small"] if small else [])]
+def measure(environment: dict[str, str], model: str, small: bool) -> list[dict[str, object]]:
+    command = [sys.executable, str(HERE / "measure.py"), "--model", model]
+    command += ["--small"] if small else []
     rows = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None

@@ -1,10 +1,12 @@
 """Models with random weights, made on the device; both sides hold the same arrays."""
 
+from importlib import import_module
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_unflatten
+from mlxlm_cache.device import backend
 from mlxlm_models.layers.compiled import compile_steps
 from mlxlm_models.layers.linear import choose_products
 from mlxlm_models.registry import architecture
@@ -32,9 +34,8 @@ def quantized(model: nn.Module, bits: int = 4) -> nn.Module:
 
 def peer_model(config: dict[str, Any], like: nn.Module) -> nn.Module:
     """Return mlx-lm's model of the config with the arrays of `like`, packed where they are."""
-    from mlx_lm.models import llama
-
-    model = llama.Model(llama.ModelArgs.from_dict(config))
+    family = import_module(f"mlx_lm.models.{config['model_type']}")
+    model: nn.Module = family.Model(family.ModelArgs.from_dict(config))
     arrays = flat(like)
     packed = {name.removesuffix(".scales") for name, _ in arrays if name.endswith(".scales")}
     if packed:
@@ -46,7 +47,8 @@ def peer_model(config: dict[str, Any], like: nn.Module) -> nn.Module:
 def prepared(model: nn.Module) -> nn.Module:
     """Do what `load` does with a model before it is used."""
     choose_products(model)
-    compile_steps(model)
+    if backend() == "cuda":
+        compile_steps(model)
     mx.eval(model.parameters())
     return model.eval()
 
@@ -56,6 +58,14 @@ def flat(model: nn.Module) -> list[tuple[str, mx.array]]:
     return list(arrays)
 
 
-def read_per_token(model: nn.Module) -> int:
-    """Return the bytes of weights that a step of decoding reads: all but the embeddings."""
-    return sum(array.nbytes for name, array in flat(model) if "embed_tokens" not in name)
+def read_per_token(model: nn.Module, config: dict[str, Any]) -> float:
+    """Return the bytes of weights that a step of decoding one token reads.
+
+    All but the embeddings, and of experts those that are chosen.
+    """
+    share = config.get("num_experts_per_tok", 1) / config.get("num_experts", 1)
+    return sum(
+        array.nbytes * (share if "switch_mlp" in name else 1)
+        for name, array in flat(model)
+        if "embed_tokens" not in name
+    )

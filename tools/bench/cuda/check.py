@@ -24,7 +24,7 @@ mx.set_default_device(mx.Device(mx.cpu if arguments.device == "cpu" else mx.gpu)
 from build import prepared, quantized, random_model  # noqa: E402
 from mlxlm_cache import make_prompt_cache, scaled_dot_product_attention  # noqa: E402
 from mlxlm_generate import generate_step  # noqa: E402
-from shapes import SMALL  # noqa: E402
+from shapes import SMALL, SMALL_MOE  # noqa: E402
 
 ROWS = (1, 3, 8, 13, 32, 33, 70)
 QUANTIZATIONS = {
@@ -104,8 +104,9 @@ def models() -> None:
     with mx.stream(mx.cpu):
         weights = random_model(SMALL, mx.float32)
         packed = quantized(random_model(SMALL, mx.float32))
+        experts = random_model(SMALL_MOE, mx.float32)
     prompt = mx.arange(300) * 7 % SMALL["vocab_size"]
-    for name, model in {"float32": weights, "4bit": packed}.items():
+    for name, model in {"float32": weights, "4bit": packed, "moe": experts}.items():
         ready = prepared(model)
         results[f"logits/{name}"] = ready(prompt[None], cache=make_prompt_cache(ready))[0]
         for kv_bits in (None, 8, 4):

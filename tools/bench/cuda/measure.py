@@ -16,7 +16,7 @@ from mlx_lm.generate import generate_step as peer_step
 from mlx_lm.models.cache import make_prompt_cache as peer_cache
 from mlxlm_cache import make_prompt_cache
 from mlxlm_generate import BatchGenerator, generate_step
-from shapes import LLAMA_3_1_8B, SMALL
+from shapes import MODELS
 
 Side = tuple[str, nn.Module, Callable[..., Any], Callable[..., Any]]
 
@@ -70,7 +70,7 @@ def loop(side: Side, batch: int, prompt: int, steps: int) -> float:
 
 
 def engine(side: Side, batch: int, prompt: int, steps: int) -> float:
-    """Return tokens per second of BatchGenerator, from when all of the batch decode."""
+    """Return tokens per second of BatchGenerator, while all of the batch decode."""
     name, model, *_ = side
     make: Any = BatchGenerator if name == "mlxlm" else PeerGenerator
     generator = make(
@@ -79,16 +79,18 @@ def engine(side: Side, batch: int, prompt: int, steps: int) -> float:
     uids = generator.insert(
         [[(7 * i + 13 * n) % 1000 for i in range(prompt)] for n in range(batch)]
     )
-    waiting, tokens, start = set(uids), 0, 0.0
+    waiting, tokens, start, end = set(uids), 0, 0.0, 0.0
     while responses := generator.next_generated():
+        now = time.perf_counter()
         if waiting:
             waiting -= {response.uid for response in responses}
-            start = time.perf_counter()
-        else:
+            start = now
+        elif not end:
             tokens += len(responses)
-    seconds = time.perf_counter() - start
+            if any(response.finish_reason for response in responses):
+                end = now
     generator.close()
-    return tokens / seconds
+    return tokens / (end - start)
 
 
 def first_token(side: Side, length: int) -> float:
@@ -143,58 +145,47 @@ def kinds(config: dict[str, Any], dtype: mx.Dtype) -> dict[str, Callable[[], nn.
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--small", action="store_true", help="a model that a CPU can do")
+    parser.add_argument("--small", action="store_true", help="models that a CPU can do")
+    parser.add_argument("--model", choices=MODELS, default="llama")
     parser.add_argument("--only", help="bf16 or 4-bit")
     arguments = parser.parse_args()
-    config = SMALL if arguments.small else LLAMA_3_1_8B
+    config = MODELS[arguments.model][arguments.small]
     shrink = 16 if arguments.small else 1
     bandwidth = 1e11 if arguments.small else copy_bandwidth()
     print("COPY", round(bandwidth / 1e12, 2), "TB/s", flush=True)
     for kind, make in kinds(config, mx.bfloat16).items():
-        if arguments.only and kind != arguments.only:
-            continue
-        model = make()
-        peer = peer_model(config, model)
-        sides: list[Side] = [
-            ("mlxlm", prepared(model), make_prompt_cache, generate_step),
-            ("mlx-lm", peer, peer_cache, peer_step),
-        ]
-        roof = bandwidth / read_per_token(model)
-        print("ROOF", kind, round(roof, 1), "steps/s", flush=True)
-        short, long = 2048 // shrink, 16384 // shrink
+        if arguments.only in (None, kind):
+            measure(arguments.model, config, kind, make(), bandwidth, shrink)
+            mx.clear_cache()
+
+
+def measure(
+    name: str, config: dict[str, Any], kind: str, model: nn.Module, bandwidth: float, shrink: int
+) -> None:
+    """Print a row for each figure, all lengths divided by `shrink`."""
+    peer = peer_model(config, model)
+    sides: list[Side] = [
+        ("mlxlm", prepared(model), make_prompt_cache, generate_step),
+        ("mlx-lm", peer, peer_cache, peer_step),
+    ]
+    kind = f"{name} {kind}"
+    print("ROOF", kind, round(bandwidth / read_per_token(model, config), 1), "steps/s", flush=True)
+    short, long = 2048 // shrink, 16384 // shrink
+    whole = name == "llama"  # of the others the main figures
+    if whole:
         cold_lengths(f"{kind} prefill, new lengths", sides, short - 60 // shrink, 4)
-        in_turn(f"{kind} prefill {short}", sides, partial(first_token, length=short), rounds=5)
-        in_turn(f"{kind} prefill {short}, bare", sides, partial(bare_forward, length=short), 3)
-        in_turn(f"{kind} prefill {long}", sides, partial(first_token, length=long), rounds=2)
-        in_turn(
-            f"{kind} decode 1", sides, lambda side: generate(side, 128, 200 // shrink), rounds=4
-        )
-        in_turn(
-            f"{kind} decode 1, 700 tokens",
-            sides,
-            lambda side: generate(side, 128, 700 // shrink),
-            rounds=1,
-            warm=False,
-        )
-        for batch in (1, 8, 32, 128):
-            if kind == "bf16" or batch < 128:
-                in_turn(
-                    f"{kind} decode {batch}, BatchGenerator",
-                    sides,
-                    lambda side, batch=batch: engine(side, batch, 128, 128 // shrink),
-                    rounds=3 if batch < 32 else 2,
-                )
-            steps = max(8, (64 if batch < 128 else 16) // shrink)
-            if kind == "4-bit" and batch == 128:
-                steps = 8
-            in_turn(
-                f"{kind} decode {batch}, bare loop",
-                sides,
-                lambda side, batch=batch, steps=steps: loop(side, batch, 128, steps),
-                rounds=3 if batch < 128 else 1,
-            )
-        del model, peer, sides
-        mx.clear_cache()
+    in_turn(f"{kind} prefill {short}", sides, partial(first_token, length=short), rounds=5)
+    in_turn(f"{kind} prefill {short}, bare", sides, partial(bare_forward, length=short), 3)
+    in_turn(f"{kind} prefill {long}", sides, partial(first_token, length=long), rounds=2)
+    for tokens in (200, 700) if whole else (200,):
+        run = partial(generate, prompt=128, tokens=tokens // shrink)
+        in_turn(f"{kind} decode 1, {tokens} tokens", sides, run, rounds=5 if tokens < 700 else 2)
+    for batch in (1, 8, 32, 128) if whole else (1, 32):
+        rounds = 3 if batch < 32 else 2
+        run = partial(engine, batch=batch, prompt=128, steps=128 // shrink)
+        in_turn(f"{kind} decode {batch}, BatchGenerator", sides, run, rounds)
+        run = partial(loop, batch=batch, prompt=128, steps=max(8, 64 // shrink))
+        in_turn(f"{kind} decode {batch}, bare loop", sides, run, rounds)
 
 
 if __name__ == "__main__":

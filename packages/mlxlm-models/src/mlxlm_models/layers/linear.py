@@ -7,7 +7,7 @@ Rows are all tokens of all sequences together. What pays was measured:
 - CUDA, 4-bit weights: our kernel for up to 32 rows; for more they are dequantized and
   multiplied. Other packed weights: MLX's packed product for `CUDA_ROWS` row, because MLX reads
   the weights again for each sequence of a batch; else dequantized. 16-bit weights: our kernel
-  for up to 16 rows, else the BLAS.
+  for 2 to 8 rows, else MLX's product.
 - CUDA, few rows: layers that read the same input are computed as one.
 - Metal: what MLX does. Layers stay as they are.
 """
