@@ -14,7 +14,7 @@ from mlxlm_cache import (
 )
 from mlxlm_cache.device import backend
 from mlxlm_generate import generate_step
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 from mlxlm_sample import make_sampler
 
 CONFIG: dict[str, Any] = {
@@ -45,7 +45,7 @@ def reference(queries: Any, keys: Any, values: Any, scale: float) -> Any:
 @pytest.fixture(scope="module")
 def model() -> Any:
     mx.random.seed(0)
-    made, _ = architecture("llama").create(CONFIG)
+    made, _ = get_architecture("llama").create(CONFIG)
     mx.eval(made.parameters())
     return made
 

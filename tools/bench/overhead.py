@@ -39,9 +39,9 @@ mx.eval, mx.async_eval = timed(mx.eval), timed(mx.async_eval)
 
 if side == "ours":
     from mlxlm_generate import BatchGenerator, generate_step
-    from mlxlm_models.registry import architecture
+    from mlxlm_models.registry import get_architecture
     mx.random.seed(0)
-    model, _ = architecture("llama").create(config)
+    model, _ = get_architecture("llama").create(config)
 else:
     from mlx_lm.generate import BatchGenerator, generate_step
     from mlx_lm.models.llama import Model, ModelArgs

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mlxlm_models.config import ModelConfig
 from mlxlm_models.errors import ConfigError
@@ -80,6 +80,7 @@ json_values = st.recursive(
 )
 
 
+@example({"hidden_size": float("inf")})
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(["hidden_size", "theta", "window", "kinds"]), json_values))
 def test_any_json_is_read_or_refused(data: Any) -> None:

@@ -21,7 +21,7 @@ from mlxlm_models.errors import (
     WeightsError,
 )
 from mlxlm_models.loading import load, load_model
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 CONFIG = {
     "model_type": "llama",
@@ -55,7 +55,7 @@ def save_tokenizer(directory: Path) -> None:
 
 def built(config: dict[str, Any]) -> nn.Module:
     mx.random.seed(0)
-    model, _ = architecture("llama").create(config)
+    model, _ = get_architecture("llama").create(config)
     mx.eval(model.parameters())
     return model
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from mlxlm_models.registry import architecture, list_architectures
+from mlxlm_models.registry import get_architecture, list_architectures
 from mlxlm_models.table import golden_configs, main, markdown
 
 HERE = Path(__file__).parent
@@ -17,7 +17,7 @@ def test_the_table_in_the_documentation_is_the_registry() -> None:
 
 def test_every_type_is_in_the_table_and_proven() -> None:
     lines = markdown(golden_configs(HERE / "goldens")).splitlines()[2:]
-    assert len(lines) == len({architecture(name).model_type for name in list_architectures()})
+    assert len(lines) == len({get_architecture(name).model_type for name in list_architectures()})
     for name in list_architectures():
         assert any(f"`{name}`" in line for line in lines)
     assert [line for line in lines if line.endswith("| 0 |")] == []

@@ -9,12 +9,12 @@ from mlx.utils import tree_flatten, tree_unflatten
 from mlxlm_cache.device import backend
 from mlxlm_models.layers.compiled import compile_steps
 from mlxlm_models.layers.linear import choose_products
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 
 def random_model(config: dict[str, Any], dtype: mx.Dtype, seed: int = 0) -> nn.Module:
     """Return our model of a config. Weights: normal, 0.02; norms: ones."""
-    model, _ = architecture(config["model_type"]).create(config)
+    model, _ = get_architecture(config["model_type"]).create(config)
     keys = iter(mx.random.split(mx.random.key(seed), 4096))
     for name, old in flat(model):
         key = next(keys)

@@ -61,7 +61,7 @@ def _checked(value: Any, hint: Any, key: str, model_type: str) -> Any:
     if not isinstance(value, bool) and isinstance(value, int | float):
         if float in options:
             return float(value)
-        if int in options and value == int(value):
+        if int in options and float(value).is_integer():
             return int(value)
     wanted = " or ".join(_spell(option) for option in options if option is not NoneType)
     raise ConfigError(

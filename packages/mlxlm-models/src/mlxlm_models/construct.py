@@ -10,7 +10,7 @@ import mlx.nn as nn
 
 from mlxlm_models.custom_code import build_custom
 from mlxlm_models.errors import ConfigError
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 Weights = dict[str, mx.array]
 
@@ -36,7 +36,7 @@ def construct(config: Mapping[str, Any], origin: Path, trust_remote_code: bool) 
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         raise ConfigError(f"The config of {origin} has no model_type: add it, or fetch it again.")
-    family = architecture(model_type)
+    family = get_architecture(model_type)
     model, settings = family.create(config)
     return Blueprint(model, lambda weights: family.sanitize(weights, settings), family.rename)
 

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _registered: dict[str, Architecture[Any]] = {}
 
 
-def architecture(model_type: str) -> Architecture[Any]:
+def get_architecture(model_type: str) -> Architecture[Any]:
     """Return the architecture of `model_type`, importing its family.
 
     UnknownArchitecture, naming the nearest known types, where there is none.

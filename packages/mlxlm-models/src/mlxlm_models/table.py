@@ -13,7 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxlm_models.registry import architecture, family, list_architectures
+from mlxlm_models.registry import family, get_architecture, list_architectures
 
 HEADER = ("type", "also", "family file", "caches", "tensor-parallel", "goldens")
 
@@ -32,9 +32,9 @@ def rows(goldens: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[str, ...
     """Yield a row per architecture; types that are others under a second name go with them."""
     aliases: dict[str, list[str]] = {}
     for name in list_architectures():
-        aliases.setdefault(architecture(name).model_type, []).append(name)
+        aliases.setdefault(get_architecture(name).model_type, []).append(name)
     for name, names in sorted(aliases.items()):
-        arch = architecture(name)
+        arch = get_architecture(name)
         configs = [config for one in names for config in goldens.get(one, [])]
         caches: set[str] = set()
         divided = bool(configs)

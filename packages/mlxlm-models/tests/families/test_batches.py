@@ -7,14 +7,14 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlxlm_cache import ChunkedKVCache, merge_prompt_caches, prepare_prompt_cache
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 CASES = sorted(path.stem for path in (Path(__file__).parents[1] / "goldens").glob("*.safetensors"))
 PARTS = [11, 12, 1]
 
 
 def load(golden: Any) -> nn.Module:
-    arch = architecture(golden.config["model_type"])
+    arch = get_architecture(golden.config["model_type"])
     model, config = arch.create(golden.config)
     model.load_weights(list(arch.sanitize(golden.weights(), config).items()), strict=True)
     return model.eval()

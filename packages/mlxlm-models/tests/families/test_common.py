@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from mlxlm_models.errors import ConfigError
 from mlxlm_models.layers.rope import RopeSpec
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 BASE = {
     "vocab_size": 16,
@@ -16,7 +16,7 @@ BASE = {
 
 
 def config(model_type: str = "llama", **keys: Any) -> Any:
-    return architecture(model_type).config.from_dict(BASE | {"model_type": model_type} | keys)
+    return get_architecture(model_type).config.from_dict(BASE | {"model_type": model_type} | keys)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_gemma3_fills_in_what_multimodal_configs_leave_out() -> None:
         "sliding_window": 1024,
     }
     data = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 1152}}
-    made = architecture("gemma3").config.from_dict(data)
+    made = get_architecture("gemma3").config.from_dict(data)
     assert (made.vocab_size, made.hidden_size, made.head_size) == (262208, 2560, 256)
     assert (made.num_attention_heads, made.kv_heads) == (8, 4)
     assert [made.window(i) for i in (0, 4, 5)] == [1024, 1024, None]
@@ -97,7 +97,7 @@ def test_gemma3_fills_in_what_multimodal_configs_leave_out() -> None:
 
 def test_gemma3_without_its_text_part_says_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"lacks 'text_config'.*'gemma3_text'"):
-        architecture("gemma3").config.from_dict(BASE | {"model_type": "gemma3"})
+        get_architecture("gemma3").config.from_dict(BASE | {"model_type": "gemma3"})
 
 
 def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:

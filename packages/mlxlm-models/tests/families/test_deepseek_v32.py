@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from mlxlm_models.errors import ConfigError
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 BASE = {
     "vocab_size": 16,
@@ -16,7 +16,7 @@ BASE = {
 
 def config(layers: int = 6, **keys: Any) -> Any:
     data = BASE | {"num_hidden_layers": layers, "model_type": "glm_moe_dsa"} | keys
-    return architecture("glm_moe_dsa").config.from_dict(data)
+    return get_architecture("glm_moe_dsa").config.from_dict(data)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_kinds_that_cannot_be_are_refused(kinds: list[str], problem: str) -> Non
 
 
 def test_adapters_leave_indexers_alone() -> None:
-    arch = architecture("glm_moe_dsa")
+    arch = get_architecture("glm_moe_dsa")
     made: Any = config(2, kv_lora_rank=8, q_lora_rank=8)
     paths = arch.adapters(arch.build(made))
     assert any(path.endswith("self_attn.q_b_proj") for path in paths)

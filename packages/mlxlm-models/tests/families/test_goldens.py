@@ -7,13 +7,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlxlm_cache import KVCache, RotatingKVCache
-from mlxlm_models.registry import architecture, list_architectures
+from mlxlm_models.registry import get_architecture, list_architectures
 
 CASES = sorted(path.stem for path in (Path(__file__).parents[1] / "goldens").glob("*.safetensors"))
 
 
 def load(golden: Any) -> nn.Module:
-    arch = architecture(golden.config["model_type"])
+    arch = get_architecture(golden.config["model_type"])
     model, config = arch.create(golden.config)
     model.load_weights(list(arch.sanitize(golden.weights(), config).items()), strict=True)
     return model.eval()
@@ -41,8 +41,8 @@ def test_logits_are_those_of_transformers(case: str, golden: Any, relative_error
 
 def test_every_architecture_has_a_golden(golden: Any) -> None:
     """An alias is the architecture of another type, and needs none of its own."""
-    proven = {id(architecture(golden(case).config["model_type"])) for case in CASES}
-    assert [name for name in list_architectures() if id(architecture(name)) not in proven] == []
+    proven = {id(get_architecture(golden(case).config["model_type"])) for case in CASES}
+    assert [name for name in list_architectures() if id(get_architecture(name)) not in proven] == []
 
 
 def test_hidden_states_are_available_alone(golden: Any, relative_error: Any) -> None:
@@ -102,7 +102,7 @@ def test_quantized_caches_serve_every_kind_of_attention(
 ) -> None:
     data = golden(case)
     data.config.update(head_dim=64, sliding_window=None, layer_types=["full_attention"] * 2)
-    arch = architecture(data.config["model_type"])
+    arch = get_architecture(data.config["model_type"])
     model, _ = arch.create(data.config)
     shapes = {name: list(value.shape) for name, value in parameters(model).items()}
     model.load_weights([(name, data.weight(name, shape)) for name, shape in shapes.items()])
@@ -115,7 +115,7 @@ def test_quantized_caches_serve_every_kind_of_attention(
 
 def test_two_spellings_of_gemma3_are_one_model(golden: Any, relative_error: Any) -> None:
     data = golden("gemma3")
-    arch = architecture("gemma3")
+    arch = get_architecture("gemma3")
     model, config = arch.create(data.config)
     newer = {
         name.replace("language_model.model.", "model.language_model.").replace(

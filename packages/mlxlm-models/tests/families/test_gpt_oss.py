@@ -2,7 +2,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlxlm_models.quantization import quantize_layers, read_settings
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 CONFIG = {
     "model_type": "gpt_oss",
@@ -27,7 +27,7 @@ def published(weight: mx.array) -> tuple[mx.array, mx.array]:
 
 
 def test_published_mxfp4_blocks_are_the_packed_weights_of_mlx() -> None:
-    arch = architecture("gpt_oss")
+    arch = get_architecture("gpt_oss")
     model, config = arch.create(CONFIG)
     gate_up = mx.random.normal((2, 64, 64), key=mx.random.key(0))
     down = mx.random.normal((2, 64, 32), key=mx.random.key(1))
@@ -54,6 +54,6 @@ def test_published_mxfp4_blocks_are_the_packed_weights_of_mlx() -> None:
 
 
 def test_a_config_without_rope_settings_means_the_published_ones() -> None:
-    made = architecture("gpt_oss").config.from_dict(CONFIG)
+    made = get_architecture("gpt_oss").config.from_dict(CONFIG)
     assert made.rope_values("full_attention")["factor"] == 32.0
     assert made.rope_values("full_attention")["rope_theta"] == 150000.0

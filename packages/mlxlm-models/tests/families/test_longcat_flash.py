@@ -3,9 +3,9 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_models.errors import ConfigError
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
-ARCH = architecture("longcat_flash")
+ARCH = get_architecture("longcat_flash")
 BASE = {
     "model_type": "longcat_flash",
     "vocab_size": 16,

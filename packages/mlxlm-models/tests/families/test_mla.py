@@ -3,7 +3,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlxlm_models.families.mla import split_key_value_heads
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 CONFIG: Any = SimpleNamespace(
     num_attention_heads=2, qk_nope_head_dim=32, v_head_dim=16, kv_lora_rank=64
@@ -43,8 +43,8 @@ def test_the_converted_layout_passes_through() -> None:
 def test_extra_layers_for_further_tokens_are_dropped() -> None:
     names = {"model.layers.61.embed_tokens.weight": WEIGHT, "model.norm.weight": WEIGHT}
     config = SimpleNamespace(num_hidden_layers=61, tie_word_embeddings=False)
-    assert architecture("deepseek_v3").sanitize(names, config).keys() == {"model.norm.weight"}
+    assert get_architecture("deepseek_v3").sanitize(names, config).keys() == {"model.norm.weight"}
 
 
 def test_kimi_k2_is_deepseek_v3() -> None:
-    assert architecture("kimi_k2") is architecture("deepseek_v3")
+    assert get_architecture("kimi_k2") is get_architecture("deepseek_v3")

@@ -3,7 +3,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_models.errors import ConfigError
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 from mlxlm_models.rules import apply_rules
 
 TEXT = {
@@ -16,7 +16,7 @@ TEXT = {
 
 
 def config(model_type: str, **keys: Any) -> Any:
-    return architecture(model_type).config.from_dict({"model_type": model_type} | keys)
+    return get_architecture(model_type).config.from_dict({"model_type": model_type} | keys)
 
 
 def test_the_text_part_says_what_it_is() -> None:
@@ -47,7 +47,7 @@ def test_a_missing_key_is_named() -> None:
 
 @pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model.", "model."])
 def test_every_spelling_of_names_is_one(prefix: str) -> None:
-    arch = architecture("qwen2_vl")
+    arch = get_architecture("qwen2_vl")
     made = config("qwen2_vl", text_config=TEXT)
     names = {
         f"{prefix}norm.weight": mx.zeros(1),
@@ -63,7 +63,7 @@ def test_every_spelling_of_names_is_one(prefix: str) -> None:
 
 @pytest.mark.parametrize("published", [True, False])
 def test_experts_of_qwen3_vl_come_either_way_round(published: bool) -> None:
-    arch = architecture("qwen3_vl_moe")
+    arch = get_architecture("qwen3_vl_moe")
     experts = {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 6}
     made = config("qwen3_vl_moe", text_config=TEXT | experts | {"head_dim": 4})
     prefix = "model.language_model.layers.0.mlp.experts."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mlx.utils import tree_flatten
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 
 def sizes(layers: int, hidden: int, inner: int, heads: int, kv_heads: int, vocab: int) -> Any:
@@ -145,7 +145,7 @@ def peak() -> int:
 def test_published_configs_have_the_published_parameters(name: str) -> None:
     model_type, config, count = PUBLISHED[name]
     before = peak()
-    model, _ = architecture(model_type).create({"model_type": model_type, **config})
+    model, _ = get_architecture(model_type).create({"model_type": model_type, **config})
     flat: Any = tree_flatten(model.parameters())
     assert sum(value.size for _, value in flat) == count
     assert peak() - before < 100e6

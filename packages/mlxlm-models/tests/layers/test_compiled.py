@@ -7,7 +7,7 @@ import mlx.nn as nn
 import pytest
 from mlxlm_cache import make_prompt_cache
 from mlxlm_models.layers.compiled import PATIENCE, CompiledStep, compile_steps
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 
 COMMON = {
     "hidden_size": 32,
@@ -45,7 +45,7 @@ def uncompiled() -> Iterator[None]:
 
 def make_model(kind: str) -> nn.Module:
     mx.random.seed(0)
-    model, _ = architecture(kind).create({"model_type": kind, **COMMON, **MODELS[kind]})
+    model, _ = get_architecture(kind).create({"model_type": kind, **COMMON, **MODELS[kind]})
     model.eval()
     return model
 

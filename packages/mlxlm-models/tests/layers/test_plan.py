@@ -5,7 +5,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlxlm_models.layers.attention import AttentionSpec
 from mlxlm_models.layers.plan import Plan, ScaleGroup, Shard
-from mlxlm_models.registry import architecture, list_architectures
+from mlxlm_models.registry import get_architecture, list_architectures
 
 TINY: dict[str, Any] = {
     "vocab_size": 16,
@@ -29,11 +29,11 @@ TINY: dict[str, Any] = {
     "topk_group": 1,
     "first_k_dense_replace": 1,
 }
-TYPES = sorted({architecture(name).model_type for name in list_architectures()})
+TYPES = sorted({get_architecture(name).model_type for name in list_architectures()})
 
 
 def build(model_type: str) -> Any:
-    arch = architecture(model_type)
+    arch = get_architecture(model_type)
     model, _ = arch.create({"model_type": model_type, "text_config": TINY, **TINY})
     return arch, model
 

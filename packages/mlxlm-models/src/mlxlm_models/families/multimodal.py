@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from mlxlm_models.architecture import Architecture
 from mlxlm_models.families.common import DecoderConfig
 from mlxlm_models.layers.nested import NestedCausalLM
-from mlxlm_models.registry import architecture
+from mlxlm_models.registry import get_architecture
 from mlxlm_models.rules import Drop, Rename, Rule, Weights, apply_rules
 
 _PREFIX = "language_model."
@@ -40,7 +40,7 @@ class MultimodalConfig:
         own = values.get("model_type") if text is not None else None
         first = next(iter(cls.texts))
         named = cls.texts.get(own or first, own or first)
-        found = architecture(named) if isinstance(named, str) else named
+        found = get_architecture(named) if isinstance(named, str) else named
         values["model_type"] = own or first
         return cls(
             model_type=data.get("model_type", "?"),
