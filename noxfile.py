@@ -115,10 +115,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
     sync(session, "types", "test", "api")
-    code = [str(folder(package) / "src") for package in PACKAGES]
-    tools = ["tools/release", "tools/api"]
-    tools += ["tools/footprint.py", "tools/alone.py", "tools/interpreters.py"]
-    session.run("mypy", "noxfile.py", *tools, *code)
+    session.run("mypy")
 
 
 @nox.session(python=PYTHONS[0], tags=["ci", "fast"])
