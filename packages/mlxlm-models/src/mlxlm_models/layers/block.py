@@ -82,11 +82,14 @@ class BlockSpec:
     In a `parallel` block both halves read the block's input; without a norm of its own,
     the feed-forward layer reads what attention reads. `residual_scale` multiplies what each
     half adds. With `norm_sum` the norms after each half are of the sum (Vaswani et al., 2017).
+    The norms after the halves are of `norm` unless given.
     """
 
     attention: MixerSpec
     mlp: FeedForwardSpec
     norm: NormSpec
+    attention_out_norm: NormSpec | None = None
+    mlp_out_norm: NormSpec | None = None
     norms: NormNames = PRE_NORM
     parallel: bool = False
     residual_scale: float | None = None
@@ -147,14 +150,14 @@ class DecoderBlock(Module):
         self._before_mlp = names.before_mlp
         self._after_mlp = names.after_mlp
         self._scale = spec.residual_scale
-        for name in (
-            names.before_attention,
-            names.after_attention,
-            names.before_mlp,
-            names.after_mlp,
+        for name, norm in (
+            (names.before_attention, spec.norm),
+            (names.after_attention, spec.attention_out_norm or spec.norm),
+            (names.before_mlp, spec.norm),
+            (names.after_mlp, spec.mlp_out_norm or spec.norm),
         ):
             if name is not None:
-                self[name] = spec.norm.build(spec.attention.hidden_size)
+                self[name] = norm.build(spec.attention.hidden_size)
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
         step = self.fast_step
