@@ -5,7 +5,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_cache import make_prompt_cache
-from mlxlm_generate import InvalidOption, InvalidPrompt, NotSupported, stream_generate
+from mlxlm_generate import InvalidOption, InvalidPrompt, NGramDrafter, stream_generate
 
 EOS = 257
 
@@ -130,7 +130,7 @@ def test_R58_streams_from_a_worker_thread(model: Any, tokenizer: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"draft_model": object()}, NotSupported, "draft_model"),
+        ({"drafter": NGramDrafter(), "num_draft_tokens": 0}, InvalidOption, "num_draft_tokens=0"),
         ({"num_draft_tokens": 3}, InvalidOption, "num_draft_tokens=3"),
         ({"max_tokens": -5}, InvalidOption, "max_tokens=-5"),
         ({"logprobs": 0}, InvalidOption, "logprobs=0"),

@@ -1,4 +1,5 @@
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,8 @@ def test_silent_without_verbose(
 def test_statistics_in_lines(oracle: Any, tokenizer: Any) -> None:
     *_, last = stream_generate(oracle([*b"Hello", EOS], 1), tokenizer, "a")
     assert len(statistics(last).splitlines()) == 3
+    guessed = statistics(replace(last, drafted=8, accepted=6))
+    assert guessed.splitlines()[2] == "Guesses: 8 tokens, 6 accepted (75.0%)"
 
 
 def test_R03_every_option_of_streaming_is_one_here() -> None:

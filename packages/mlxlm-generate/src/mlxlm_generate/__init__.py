@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlxlm_generate.defaults import GENERATION as GENERATION
     from mlxlm_generate.defaults import GenerationDefaults as GenerationDefaults
     from mlxlm_generate.detokenize import WindowDetokenizer as WindowDetokenizer
+    from mlxlm_generate.errors import DraftMismatch as DraftMismatch
     from mlxlm_generate.errors import GenerationError as GenerationError
     from mlxlm_generate.errors import InvalidOption as InvalidOption
     from mlxlm_generate.errors import InvalidPrompt as InvalidPrompt
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from mlxlm_generate.speculate.drafter import Draw as Draw
     from mlxlm_generate.speculate.drafter import Guesses as Guesses
     from mlxlm_generate.speculate.length import DraftLength as DraftLength
+    from mlxlm_generate.speculate.model import ModelDrafter as ModelDrafter
     from mlxlm_generate.speculate.ngram import NGramDrafter as NGramDrafter
+    from mlxlm_generate.speculate.vocabulary import check_draft_tokenizer as check_draft_tokenizer
     from mlxlm_generate.step import generate_step as generate_step
     from mlxlm_generate.stream import stream_generate as stream_generate
     from mlxlm_generate.streams import generation_stream as generation_stream
@@ -81,7 +84,13 @@ __getattr__, __dir__ = attach(
         ),
         "defaults": ("GENERATION", "GenerationDefaults"),
         "detokenize": ("WindowDetokenizer",),
-        "errors": ("GenerationError", "InvalidOption", "InvalidPrompt", "NotSupported"),
+        "errors": (
+            "DraftMismatch",
+            "GenerationError",
+            "InvalidOption",
+            "InvalidPrompt",
+            "NotSupported",
+        ),
         "logprobs": ("LogprobsRequest",),
         "protocols": (
             "BareTokenizer",
@@ -95,7 +104,9 @@ __getattr__, __dir__ = attach(
         "response": ("FinishReason", "GenerationResponse"),
         "speculate.drafter": ("Drafter", "Draw", "Guesses"),
         "speculate.length": ("DraftLength",),
+        "speculate.model": ("ModelDrafter",),
         "speculate.ngram": ("NGramDrafter",),
+        "speculate.vocabulary": ("check_draft_tokenizer",),
         "step": ("generate_step",),
         "stream": ("stream_generate",),
         "streams": ("generation_stream",),

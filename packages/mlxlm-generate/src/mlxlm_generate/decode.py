@@ -7,13 +7,15 @@ import mlx.core as mx
 from mlxlm_cache import Cache, can_checkpoint_prompt_cache
 
 from mlxlm_generate.chooser import Chooser, Observe
-from mlxlm_generate.errors import InvalidOption, NotSupported
+from mlxlm_generate.errors import InvalidOption, InvalidPrompt, NotSupported
 from mlxlm_generate.forward import Forward
 from mlxlm_generate.kv import kv_quantization, working_cache
 from mlxlm_generate.launch import CLEAR_EVERY, Launch, Steps
 from mlxlm_generate.prompt import Prompt
 from mlxlm_generate.protocols import LogitsProcessor, Model, ProgressCallback, Sampler
 from mlxlm_generate.speculate.drafter import Speculation
+from mlxlm_generate.speculate.model import ModelDrafter
+from mlxlm_generate.speculate.options import Guessing, parted
 from mlxlm_generate.speculate.steps import speculative_steps
 
 
@@ -33,19 +35,38 @@ def token_steps(
     kv_group_size: int,
     quantized_kv_start: int,
     prompt_progress_callback: ProgressCallback | None,
-    speculation: Speculation | None,
-) -> Steps:
+    guessing: Guessing,
+) -> tuple[Steps, Speculation | None]:
     """Check the options, then return a generator of tokens and what was observed of each.
 
     See `generate_step`, which is this with log-probabilities. With `observe_lazily`, what
-    `observe` returns is left to the caller to evaluate.
+    `observe` returns is left to the caller to evaluate. Counts of guesses are in the
+    second part, where there is `guessing`.
     """
     if max_tokens < -1:
         raise InvalidOption(f"max_tokens={max_tokens}: give 0 or more, or -1 for no end.")
     if prefill_step_size < 1:
         raise InvalidOption(f"prefill_step_size={prefill_step_size}: give 1 or more.")
     quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
-    cache = working_cache(model, prompt_cache, max_kv_size, quantization)
+    target, drafter, draft_cache = prompt_cache, guessing.drafter, None
+    if guessing.draft_model is not None:
+        if prompt.tokens.size == 0:
+            raise InvalidPrompt(
+                "A draft_model reads tokens: give them together with input_embeddings, or "
+                "leave draft_model out."
+            )
+        target, draft_cache = parted(model, guessing.draft_model, prompt_cache)
+        drafter = ModelDrafter(
+            guessing.draft_model,
+            draft_cache,
+            max_kv_size=max_kv_size,
+            prefill_step_size=prefill_step_size,
+            kv_bits=kv_bits,
+            kv_group_size=kv_group_size,
+            quantized_kv_start=quantized_kv_start,
+        )
+    cache = working_cache(model, target, max_kv_size, quantization)
+    speculation = guessing.by(drafter)
     if speculation is not None and not can_checkpoint_prompt_cache(cache):
         raise NotSupported(
             "Speculation takes refused guesses back out of the cache, and a layer of this one "
@@ -57,24 +78,36 @@ def token_steps(
         Chooser(sampler, logits_processors or (), observe, prompt.tokens),
         observe_lazily=observe_lazily,
     )
-    if speculation is not None:
-        return speculative_steps(
+    if speculation is None:
+        steps = _steps(
             prompt,
             launch,
-            speculation,
             max_tokens=max_tokens,
             cache_is_kept=prompt_cache is not None,
             prefill_step_size=prefill_step_size,
             progress=prompt_progress_callback,
         )
-    return _steps(
+        return steps, None
+    steps = speculative_steps(
         prompt,
         launch,
+        speculation,
         max_tokens=max_tokens,
         cache_is_kept=prompt_cache is not None,
         prefill_step_size=prefill_step_size,
         progress=prompt_progress_callback,
     )
+    if prompt_cache is not None and draft_cache is not None:
+        steps = _rejoined(steps, prompt_cache, cache, draft_cache)
+    return steps, speculation
+
+
+def _rejoined(steps: Steps, whole: list[Cache], *parts: list[Cache]) -> Steps:
+    """Have layers that are quantized on the way in the caller's list, too."""
+    try:
+        yield from steps
+    finally:
+        whole[:] = [layer for part in parts for layer in part]
 
 
 def _steps(

@@ -15,3 +15,7 @@ class InvalidOption(GenerationError, ValueError):
 
 class NotSupported(GenerationError, NotImplementedError):
     """What is asked for does not exist here."""
+
+
+class DraftMismatch(GenerationError, ValueError):
+    """A draft model's token ids mean something else than the target's."""

@@ -13,7 +13,7 @@ from mlxlm_generate.prompt import make_prompt
 from mlxlm_generate.protocols import LogitsProcessor, Model, ProgressCallback, Sampler
 from mlxlm_generate.speculate.drafter import Drafter
 from mlxlm_generate.speculate.length import DraftLength
-from mlxlm_generate.speculate.options import speculation
+from mlxlm_generate.speculate.options import Guessing
 
 
 def generate_step(
@@ -32,6 +32,7 @@ def generate_step(
     prompt_progress_callback: ProgressCallback | None = None,
     input_embeddings: mx.array | None = None,
     logprobs: bool = False,
+    draft_model: Model | None = None,
     drafter: Drafter | None = None,
     num_draft_tokens: int | DraftLength | None = None,
 ) -> Generator[tuple[int, mx.array], None, None]:
@@ -46,15 +47,17 @@ def generate_step(
     may then be empty. Wrong options raise at the call (GenerationError, CacheError);
     nothing is computed before the first `next`.
 
-    `drafter`, fresh for each call, guesses up to `num_draft_tokens` that the model checks
-    at once: the same tokens, sooner. `NGramDrafter()` needs no second model.
+    `draft_model`, or a `drafter`, fresh for each call, guesses up to `num_draft_tokens`
+    that the model checks at once: the same tokens, sooner. `NGramDrafter()` needs no second
+    model. Ids of a draft model must mean the same: see `check_draft_tokenizer`. With one,
+    `prompt_cache` may have its layers after the model's; else it has a cache for this call.
 
     `prompt_cache` is extended in place. Whether the generator is exhausted or closed
     after any token, it then holds the prompt and every token yielded, whatever the cache
     classes: the next prompt is what comes after these. An exception, Ctrl-C for one,
     leaves the same where the caches can take tokens back.
     """
-    steps = token_steps(
+    steps, _ = token_steps(
         make_prompt(model, prompt, input_embeddings),
         model,
         observe=_all_logprobs,
@@ -69,7 +72,7 @@ def generate_step(
         kv_group_size=kv_group_size,
         quantized_kv_start=quantized_kv_start,
         prompt_progress_callback=prompt_progress_callback,
-        speculation=speculation(drafter, num_draft_tokens),
+        guessing=Guessing(drafter, draft_model, num_draft_tokens),
     )
     return _pairs(steps)
 

@@ -9,7 +9,6 @@ from mlxlm_cache import Cache
 
 from mlxlm_generate.decode import token_steps
 from mlxlm_generate.defaults import GENERATION
-from mlxlm_generate.errors import NotSupported
 from mlxlm_generate.launch import Steps
 from mlxlm_generate.logprobs import LogprobsRequest, Observer
 from mlxlm_generate.prompt import make_prompt
@@ -24,7 +23,7 @@ from mlxlm_generate.protocols import (
 from mlxlm_generate.response import FinishReason, GenerationResponse
 from mlxlm_generate.speculate.drafter import Drafter, Speculation
 from mlxlm_generate.speculate.length import DraftLength
-from mlxlm_generate.speculate.options import speculation
+from mlxlm_generate.speculate.options import Guessing
 from mlxlm_generate.streams import generation_stream
 from mlxlm_generate.tokenizer import encode, eos_token_ids, streaming_detokenizer
 from mlxlm_generate.wired import wired_limit
@@ -58,23 +57,18 @@ def stream_generate(
     `max_tokens` (-1: never). `logprobs` asks for log-probabilities in the responses:
     "sampled", how many of the likeliest, or "full".
 
-    `drafter`, fresh for each call, guesses up to `num_draft_tokens` that the model checks
-    at once: the same tokens, sooner. `NGramDrafter()` needs no second model.
+    `draft_model`, or a `drafter`, fresh for each call, guesses up to `num_draft_tokens`
+    that the model checks at once: the same tokens, sooner. `NGramDrafter()` needs no second
+    model. `prompt_cache` may have the draft model's layers after the model's.
 
     `prompt_cache` then holds the prompt and all tokens generated, the stop token
     included, so that a conversation goes on with what follows it; see `generate_step`
     for this and for the other options.
     """
-    if draft_model is not None:
-        raise NotSupported(
-            "draft_model: a draft model is not available yet. Leave it out, or give "
-            "drafter=NGramDrafter(); the answer is the same."
-        )
     ids = encode(tokenizer, prompt) if isinstance(prompt, str) else prompt
     checked = make_prompt(model, ids, input_embeddings)
     observer = Observer(logprobs)
-    guessing = speculation(drafter, num_draft_tokens)
-    steps = token_steps(
+    steps, speculation = token_steps(
         checked,
         model,
         observe=None if logprobs is None else observer.observe,
@@ -88,14 +82,14 @@ def stream_generate(
         kv_group_size=kv_group_size,
         quantized_kv_start=quantized_kv_start,
         prompt_progress_callback=prompt_progress_callback,
-        speculation=guessing,
+        guessing=Guessing(drafter, draft_model, num_draft_tokens),
     )
     return _responses(
         model,
         steps,
         streaming_detokenizer(tokenizer),
         observer,
-        guessing,
+        speculation,
         stops=eos_token_ids(tokenizer),
         max_tokens=max_tokens,
         prompt_tokens=len(checked),
@@ -107,7 +101,7 @@ def _responses(
     steps: Steps,
     detokenizer: Detokenizer,
     observer: Observer,
-    guessing: Speculation | None,
+    speculation: Speculation | None,
     *,
     stops: Collection[int],
     max_tokens: int,
@@ -136,8 +130,8 @@ def _responses(
             logprob=record.logprob,
             top_logprobs=record.top,
             logprobs=record.full,
-            drafted=0 if guessing is None else guessing.drafted,
-            accepted=0 if guessing is None else guessing.accepted,
+            drafted=0 if speculation is None else speculation.drafted,
+            accepted=0 if speculation is None else speculation.accepted,
         )
 
     with wired_limit(model, [generation_stream()]), closing(steps):

@@ -81,10 +81,19 @@ def generate(
 
 
 def statistics(response: GenerationResponse) -> str:
-    """Describe a last response in three lines: counts, speeds, memory."""
-    return (
-        f"Prompt: {response.prompt_tokens} tokens, {response.prompt_tps:.3f} tokens-per-sec\n"
+    """Describe a last response in three lines: counts, speeds, memory.
+
+    With speculation, in four: how many tokens were guessed, and how many accepted.
+    """
+    lines = [
+        f"Prompt: {response.prompt_tokens} tokens, {response.prompt_tps:.3f} tokens-per-sec",
         f"Generation: {response.generation_tokens} tokens, "
-        f"{response.generation_tps:.3f} tokens-per-sec\n"
-        f"Peak memory: {response.peak_memory:.3f} GB"
-    )
+        f"{response.generation_tps:.3f} tokens-per-sec",
+        f"Peak memory: {response.peak_memory:.3f} GB",
+    ]
+    if response.drafted:
+        share = response.accepted / response.drafted
+        lines.insert(
+            2, f"Guesses: {response.drafted} tokens, {response.accepted} accepted ({share:.1%})"
+        )
+    return "\n".join(lines)
