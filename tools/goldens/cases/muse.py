@@ -15,6 +15,15 @@ _TEXT: Config = {
     "post_norm_eps": 1e-2,
     "rope_parameters": {"rope_type": "default", "rope_theta": 100.0},
 }
+_EXPERTS: Config = {
+    "num_local_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+    "moe_hidden_size": 16,
+    "routed_scaling_factor": 1.5,
+    "residual_gate_temperature": 0.5,
+    "mlp_layer_types": ["dense", *["sparse"] * 4],
+}
 _VISION = {
     "hidden_size": 8,
     "intermediate_size": 8,
@@ -40,6 +49,24 @@ def glimmer(**changes: Any) -> Config:
     }
 
 
+def spark(**changes: Any) -> Config:
+    text = tiny("muse_spark_text", **_TEXT | _EXPERTS | changes)
+    return glimmer() | {
+        "model_type": "muse_spark",
+        "text_config": text,
+        "vision_config": {"model_type": "muse_spark_vision", **_VISION},
+        "audio_config": {
+            "model_type": "muse_spark_audio",
+            "patch_sizes": [2],
+            "hidden_sizes": [8],
+            "depths": [1],
+            "num_hidden_layers": 1,
+            "out_hidden_size": 32,
+        },
+        "audio_token_id": 0,
+    }
+
+
 CASES: dict[str, Case] = {
     "muse_glimmer": Case(
         glimmer(),
@@ -50,6 +77,15 @@ CASES: dict[str, Case] = {
             glimmer(final_logit_softcapping=100.0),
             glimmer(post_norm_eps=1.0),
             glimmer(layer_rope_theta=[100.0] * 5),
+        ],
+    ),
+    "muse_spark": Case(
+        spark(),
+        [
+            spark(sliding_window=64),
+            spark(residual_gate_temperature=0.1),
+            spark(output_multiplier=1.0),
+            spark(post_norm_eps=1.0),
         ],
     ),
 }

@@ -71,3 +71,12 @@ def test_rms_without_a_weight(parameters: Any) -> None:
     assert parameters(norm) == {}
     x = mx.random.normal((3, 16), key=mx.random.key(0))
     np.testing.assert_allclose(np.array(norm(x)), reference(x, 1.0, 1e-5), atol=1e-5)
+
+
+def test_an_input_norm_weighs_before_it_takes_the_rms() -> None:
+    norm = NormSpec(1e-5, "rms_input").build(8)
+    norm.weight = mx.random.normal((8,))
+    x = mx.random.normal((3, 8))
+    scaled = x * (1 + norm.weight)
+    expected = scaled * mx.rsqrt((scaled**2).mean(axis=-1, keepdims=True) + 1e-5)
+    assert mx.allclose(norm(x), expected, atol=1e-6).item()

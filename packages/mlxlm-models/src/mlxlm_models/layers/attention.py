@@ -61,6 +61,7 @@ class Attention(Module):
         self._flat_norm = spec.qk_norm_over == "projection"
         self._value_norm = spec.value_norm.build(spec.value_size) if spec.value_norm else None
         self._value_scale = spec.value_scale
+        self._found_norm = spec.found_norm.build(spec.value_size) if spec.found_norm else None
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
         return self.attend(x, mask, cache)[0]
@@ -116,6 +117,8 @@ class Attention(Module):
     def write(self, x: mx.array, out: mx.array, gate: mx.array | None = None) -> mx.array:
         """Return the layer's output (B, L, hidden) of what the heads found."""
         out = out.transpose(0, 2, 1, 3)
+        if self._found_norm is not None:
+            out = self._found_norm(out)
         if self._gate is not None:
             gate = self[self._gate](x)
         if gate is not None:

@@ -52,8 +52,9 @@ class AttentionSpec:
 
     `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
     of the query projection; `features` or `heads`: a projection of its own, with one g per
-    feature or per head; with `gate_softplus`, softplus instead of sigmoid. `inner_norm`
-    normalises what the output projection reads.
+    feature or per head; with `gate_softplus`, softplus instead of sigmoid. `found_norm`
+    normalises what each head found, before the gate; `inner_norm` what the output projection
+    reads.
     """
 
     hidden_size: int
@@ -79,6 +80,7 @@ class AttentionSpec:
     value_norm: NormSpec | None = None
     keys_as_values: bool = False
     value_scale: float | None = None
+    found_norm: NormSpec | None = None
     inner_norm: NormSpec | None = None
     gate: Literal["query", "features", "heads"] | None = None
     gate_softplus: bool = False
@@ -122,7 +124,8 @@ class AttentionSpec:
         if self.keys_as_values:
             del shards[names.v]
         # Values reach the output projection feature by feature where no heads share them.
-        altered = self.fused or self.inner_norm or self.clip or self.value_norm
+        norms = self.inner_norm or self.found_norm or self.value_norm
+        altered = self.fused or self.clip or norms
         own = self.heads == self.kv_heads and not (altered or self.keys_as_values)
         groups = (ScaleGroup(names.v, (names.o,), names.o),) if own else ()
         return Plan(shards, groups)

@@ -47,6 +47,11 @@ class MoESpec:
     names: MoENames = MoENames()
     expert_names: MLPNames = MLPNames()
 
+    @property
+    def width(self) -> int:
+        """How many features the experts read and give."""
+        return self.hidden_size
+
     def plan(self) -> Plan:
         names, parts = self.names, self.expert_names
         inner = (parts.gate, parts.up) if self.gated else (parts.up,)
@@ -97,7 +102,7 @@ class MoE(Module):
         self._routed = router.experts - spec.identities
         self[names.experts] = SwitchMLP(
             self._routed,
-            spec.hidden_size,
+            spec.width,
             spec.intermediate_size,
             spec.activation,
             bias=spec.bias,

@@ -13,18 +13,21 @@ from mlxlm_models.layers.module import Module
 class NormSpec:
     """`rms`: x / rms(x) * w (Zhang and Sennrich, 2019); `layer`: Ba et al., 2016.
 
-    `rms_offset` and `layer_offset` multiply by 1 + w, as Gemma and Nemotron do. Without
-    `weight` there is nothing to learn; only layer norms may have a `bias`.
+    `rms_offset` and `layer_offset` multiply by 1 + w, as Gemma and Nemotron do; `rms_input`
+    does so before the rms is taken. Without `weight` there is nothing to learn; only layer
+    norms may have a `bias`.
     """
 
     eps: float
-    kind: Literal["rms", "rms_offset", "layer", "layer_offset"] = "rms"
+    kind: Literal["rms", "rms_offset", "rms_input", "layer", "layer_offset"] = "rms"
     weight: bool = True
     bias: bool = False
 
     def build(self, dims: int) -> nn.Module:
         if self.kind == "rms_offset":
             return OffsetRMSNorm(dims, self.eps)
+        if self.kind == "rms_input":
+            return InputRMSNorm(dims, self.eps)
         if self.kind == "layer_offset":
             return OffsetLayerNorm(dims, self.eps, self.bias)
         if self.kind == "layer":
@@ -95,6 +98,14 @@ class OffsetRMSNorm(_Offset):
 
     def __call__(self, x: mx.array) -> mx.array:
         return mx.fast.rms_norm(x, self._multiplier(), self.eps).astype(x.dtype)
+
+
+class InputRMSNorm(_Offset):
+    """RMS norm of x * (1 + weight)."""
+
+    def __call__(self, x: mx.array) -> mx.array:
+        scaled = (x * self._multiplier()).astype(x.dtype)
+        return mx.fast.rms_norm(scaled, None, self.eps)
 
 
 class OffsetLayerNorm(_Offset):

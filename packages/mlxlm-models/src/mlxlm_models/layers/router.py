@@ -19,7 +19,8 @@ class RouterSpec:
     good as its best expert, or as the sum of its best two. `normalize` makes the weights of
     the chosen sum to one, `scaling` multiplies them.
 
-    `wide` computes the logits in float32, by a gate that is never quantized.
+    `logit_scale` multiplies the logits; `wide` computes them in float32, by a gate that is
+    never quantized.
     """
 
     experts: int
@@ -32,6 +33,7 @@ class RouterSpec:
     kept_groups: int = 1
     group_score: Literal["max", "top2"] = "top2"
     correction: Literal["gate", "router", "block"] | None = None
+    logit_scale: float | None = None
     soft_cap: float | None = None
     bias: bool = False
     wide: bool = False
@@ -41,6 +43,8 @@ class RouterSpec:
     ) -> tuple[mx.array, mx.array]:
         """Return the indices and weights (…, top_k), float32, for logits (…, experts)."""
         logits = logits.astype(mx.float32)
+        if self.logit_scale is not None:
+            logits = logits * self.logit_scale
         if self.soft_cap is not None:
             logits = mx.tanh(logits / self.soft_cap) * self.soft_cap
         plain = correction is None and self.groups == 1
