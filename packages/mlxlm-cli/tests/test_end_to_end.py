@@ -31,6 +31,16 @@ def test_a_chat_through_a_pipe_remembers(command: Any) -> None:
     assert done.stdout.count("Zebulon") >= 2
 
 
+@pytest.mark.parametrize("guesser", [("--ngram-draft",), ("--draft-model", MODEL)])
+def test_guesses_change_nothing_but_the_time(command: Any, guesser: tuple[str, ...]) -> None:
+    prompt = "Write this sentence three times: The cat sat on the mat."
+    flags = ("--model", MODEL, "--max-tokens", "24", "--prompt", prompt)
+    plain, guessed = (command("mlx_lm.generate", *flags, *more) for more in ((), guesser))
+    assert (guessed.returncode, guessed.stdout) == (0, plain.stdout)
+    assert "Guesses: " in guessed.stderr
+    assert "Guesses: " not in plain.stderr
+
+
 @pytest.fixture(scope="module")
 def loaded() -> Any:
     from mlxlm_models import load

@@ -10,7 +10,8 @@ from mlxlm_cli.arguments.generation import add_length_flags, add_template_flags
 from mlxlm_cli.arguments.model import add_model_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.arguments.sampling import add_sampling_flags
-from mlxlm_cli.arguments.values import boolean, integer
+from mlxlm_cli.arguments.speculation import add_speculation_flags, check_speculation_flags
+from mlxlm_cli.arguments.values import boolean
 from mlxlm_cli.errors import UsageError
 from mlxlm_cli.run import run
 
@@ -31,6 +32,7 @@ def build_parser(prog: str = "mlx_lm.generate") -> Parser:
     add_length_flags(parser, max_tokens=GENERATION.cli_max_tokens)
     add_sampling_flags(parser, seed=GENERATION.cli_seed)
     add_cache_flags(parser)
+    add_speculation_flags(parser)
     parser.add_argument(
         "--prompt-cache-file", help="a file with the cache of a prompt that this one continues"
     )
@@ -63,13 +65,6 @@ def _add_prompt_flags(parser: Parser) -> None:
 
 def _add_coming_flags(parser: Parser) -> None:
     group = parser.add_argument_group("not there yet")
-    group.add_argument("--draft-model", help="a small model that guesses ahead (not there yet)")
-    group.add_argument(
-        "--num-draft-tokens",
-        type=integer(1),
-        default=GENERATION.num_draft_tokens,
-        help="tokens guessed at a time (not there yet)",
-    )
     group.add_argument(
         "--quantize-activations",
         "-qa",
@@ -83,14 +78,13 @@ def execute(args: Namespace) -> None:
 
     _refuse_coming_flags(args)
     check_cache_flags(args, file=args.prompt_cache_file is not None)
+    check_speculation_flags(args)
     check_template_flags(args)
     prompt = read_prompt(args.prompt)
     _generate(args, prompt)
 
 
 def _refuse_coming_flags(args: Namespace) -> None:
-    if "draft_model" in args.given or "num_draft_tokens" in args.given:
-        raise UsageError("--draft-model: speculative decoding isn't there yet; leave it out")
     if args.quantize_activations:
         raise UsageError("--quantize-activations isn't there yet; leave it out")
 
@@ -100,7 +94,7 @@ def _generate(args: Namespace, prompt: str) -> None:
     from mlxlm_generate import statistics
 
     from mlxlm_cli.console import FENCE, say
-    from mlxlm_cli.loading import load
+    from mlxlm_cli.loading import load, load_draft
     from mlxlm_cli.prompt_cache import open_prompt_cache
     from mlxlm_cli.render import render
 
@@ -111,6 +105,7 @@ def _generate(args: Namespace, prompt: str) -> None:
         model, tokenizer = load(args)
     else:
         model, tokenizer = load(args, model=file.model, revision=file.revision)
+    draft = load_draft(args, tokenizer)
     for token in args.extra_eos_token:
         tokenizer.add_eos_token(token)
     ids = render(args, tokenizer, prompt, file)
@@ -118,21 +113,27 @@ def _generate(args: Namespace, prompt: str) -> None:
         if tokenizer.has_thinking:
             say(f"Thinking: {thinking_state(args, tokenizer)}")
         say(FENCE)
-    last = _stream(args, model, tokenizer, ids, file)
+    last = _stream(args, model, draft, tokenizer, ids, file)
     if args.verbose and last is not None:
         say(FENCE)
         say(statistics(last))
 
 
 def _stream(
-    args: Namespace, model: Any, tokenizer: Any, ids: list[int], file: "PromptFile | None"
+    args: Namespace,
+    model: Any,
+    draft: Any,
+    tokenizer: Any,
+    ids: list[int],
+    file: "PromptFile | None",
 ) -> "GenerationResponse | None":
     """Print the answer as it comes; return the last response."""
-    from mlxlm_generate import stream_generate
+    from mlxlm_generate import NGramDrafter, stream_generate
 
     from mlxlm_cli.console import prefill_progress
     from mlxlm_cli.sampling import make_sampler
 
+    guesses = draft is not None or args.ngram_draft
     last = None
     with prefill_progress(args.prefill_step_size) as progress:
         for last in stream_generate(
@@ -148,6 +149,9 @@ def _stream(
             kv_group_size=args.kv_group_size,
             quantized_kv_start=args.quantized_kv_start,
             prompt_progress_callback=progress,
+            draft_model=draft,
+            drafter=NGramDrafter() if args.ngram_draft else None,
+            num_draft_tokens=args.num_draft_tokens if guesses else None,
         ):
             print(last.text, end="", flush=True)
     print(flush=True)

@@ -24,3 +24,19 @@ def load(
     if args.use_default_chat_template:
         use_default_chat_template(tokenizer)
     return loaded, tokenizer
+
+
+def load_draft(args: Namespace, tokenizer: Any) -> Any:
+    """Load the draft model that the flags name, or return None; R24 where it doesn't fit."""
+    if args.draft_model is None:
+        return None
+    from mlxlm_generate import check_draft_tokenizer
+    from mlxlm_models import load as load_model
+
+    draft, draft_tokenizer = load_model(
+        args.draft_model,
+        trust_remote_code=args.trust_remote_code,
+        cpu_weights=args.cpu_weights,
+    )
+    check_draft_tokenizer(tokenizer, draft_tokenizer)
+    return draft

@@ -32,6 +32,7 @@ def test_R05_flags_and_defaults_are_those_of_mlx_lm_with_one_threshold() -> None
     ("flag", "argv"),
     [
         ("--pipeline", ["--pipeline"]),
+        ("--num-draft-tokens", ["--num-draft-tokens", "4"]),
         ("--kv-group-size", ["--kv-group-size", "32"]),
         ("--chat-template-config", ["--chat-template-config", "[]"]),
     ],

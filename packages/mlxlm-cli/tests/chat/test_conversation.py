@@ -31,6 +31,36 @@ def from_scratch(conversation: Conversation, question: str) -> str:
 
 
 @pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("guesser", [{"ngram_draft": True}, {"draft_model": "toy"}])
+def test_R25_guesses_change_no_turn(
+    toy: Any, characters: Any, strip: bool, guesser: dict[str, Any]
+) -> None:
+    characters._strip = strip
+    guesser = {name: toy if value == "toy" else value for name, value in guesser.items()}
+    conversation = Conversation(toy, characters, options={"max_tokens": 8}, **guesser)
+    fed: list[int] = []
+    for question in QUESTIONS:
+        wanted = from_scratch(conversation, question)
+        answer = conversation.ask(question, silent, progress=lambda _, total: fed.append(total))
+        assert answer == Answer(wanted, "length")
+        assert {c.tokens_seen for c in conversation.cache} == {len(conversation._seen)}
+    assert min(fed) < len(conversation._seen) // 2  # the cache is used
+
+
+def test_a_prompt_stopped_before_the_draft_read_it_is_fed_anew(toy: Any, characters: Any) -> None:
+    options = {"max_tokens": 8, "prefill_step_size": 4}
+    conversation = Conversation(toy, characters, options=options, draft_model=toy)
+    chunks: list[int] = []
+    answer = conversation.ask(
+        QUESTIONS[0], silent, lambda: len(chunks) > 1, lambda done, _: chunks.append(done)
+    )
+    assert answer == Answer("", "interrupted")
+    assert {c.tokens_seen for c in conversation.cache} == {0}
+    wanted = from_scratch(conversation, QUESTIONS[1])
+    assert conversation.ask(QUESTIONS[1], silent).text == wanted
+
+
+@pytest.mark.parametrize("strip", [False, True])
 def test_every_turn_answers_as_if_the_conversation_were_read_anew(
     toy: Any, characters: Any, strip: bool
 ) -> None:

@@ -9,6 +9,7 @@ from mlxlm_cli.arguments.generation import add_length_flags, add_template_flags
 from mlxlm_cli.arguments.model import add_model_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.arguments.sampling import add_sampling_flags
+from mlxlm_cli.arguments.speculation import add_speculation_flags, check_speculation_flags
 from mlxlm_cli.errors import CommandError, UsageError
 from mlxlm_cli.run import run
 
@@ -24,6 +25,7 @@ def build_parser(prog: str = "mlx_lm.chat") -> Parser:
     add_length_flags(parser, max_tokens=GENERATION.chat_max_tokens)
     add_sampling_flags(parser, seed=GENERATION.chat_seed)
     add_cache_flags(parser)
+    add_speculation_flags(parser)
     parser.add_argument(
         "--pipeline", action="store_true", help="spread the layers over machines (not there yet)"
     )
@@ -32,6 +34,7 @@ def build_parser(prog: str = "mlx_lm.chat") -> Parser:
 
 def execute(args: Namespace) -> None:
     check_cache_flags(args)
+    check_speculation_flags(args)
     if args.pipeline:
         raise UsageError("--pipeline isn't there yet: a chat runs on one machine for now")
 
@@ -39,7 +42,7 @@ def execute(args: Namespace) -> None:
 
     from mlxlm_cli.chat.conversation import Conversation
     from mlxlm_cli.chat.repl import talk
-    from mlxlm_cli.loading import load
+    from mlxlm_cli.loading import load, load_draft
     from mlxlm_cli.sampling import make_sampler
 
     model, tokenizer = load(args)
@@ -48,12 +51,16 @@ def execute(args: Namespace) -> None:
             f"the tokenizer of {args.model} has no chat template, so there is no way to hold "
             "a conversation; use mlx_lm.generate, or --use-default-chat-template"
         )
+    draft = load_draft(args, tokenizer)
     mx.random.seed(args.seed)
     conversation = Conversation(
         model,
         tokenizer,
         system_prompt=args.system_prompt,
         max_kv_size=args.max_kv_size,
+        draft_model=draft,
+        ngram_draft=args.ngram_draft,
+        num_draft_tokens=args.num_draft_tokens,
         template=args.chat_template_config or {},
         options={
             "max_tokens": args.max_tokens,

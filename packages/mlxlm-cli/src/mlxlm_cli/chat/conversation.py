@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlxlm_generate.defaults import GENERATION
+
 from mlxlm_cli.prompts import Message
 
 
@@ -26,20 +28,35 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """`options` goes to `stream_generate`, `template` to the chat template."""
+    """`options` goes to `stream_generate`, `template` to the chat template.
+
+    With a `draft_model` the cache has its layers after the model's.
+    """
 
     model: Any
     tokenizer: Any
     system_prompt: str | None = None
     max_kv_size: int | None = None
+    draft_model: Any = None
+    ngram_draft: bool = False
+    num_draft_tokens: int = GENERATION.num_draft_tokens
     template: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Message] = field(init=False)
     cache: list[Any] = field(init=False)
     _seen: list[int] = field(init=False, repr=False)
     """The tokens that `cache` has seen."""
+    _draft_layers: int = field(init=False, repr=False, default=0)
+    _guessing: dict[str, Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._guessing = {}
+        if self.draft_model is not None or self.ngram_draft:
+            from mlxlm_generate import DraftLength
+
+            # One for all turns: what paid in a turn is known in the next.
+            length = DraftLength(self.num_draft_tokens)
+            self._guessing = {"draft_model": self.draft_model, "num_draft_tokens": length}
         self.reset()
 
     def reset(self) -> None:
@@ -97,6 +114,8 @@ class Conversation:
             ids[keep:],
             prompt_cache=self.cache,
             prompt_progress_callback=between_chunks,
+            drafter=self._drafter(),
+            **self._guessing,
             **self.options,
         )
         try:
@@ -115,6 +134,16 @@ class Conversation:
             stream.close()
         self._settle(known)
         return Answer(shown, reason)
+
+    def _drafter(self) -> Any:
+        """Return what looks guesses up in the conversation so far."""
+        if not self.ngram_draft:
+            return None
+        from mlxlm_generate import NGramDrafter
+
+        drafter = NGramDrafter()
+        drafter.extend(self._seen)
+        return drafter
 
     def _render(self) -> list[int]:
         ids = self.tokenizer.apply_chat_template(
@@ -137,7 +166,11 @@ class Conversation:
 
     def _settle(self, known: Sequence[int]) -> None:
         """Note which tokens the cache has seen: `known`, as far as they were fed."""
-        fed = max(layer.offset for layer in self.cache)
+        seen = [layer.tokens_seen for layer in self.cache]
+        fed = max(seen)
+        if self.draft_model is not None and max(seen[-self._draft_layers :]) != fed:
+            self._empty_cache()  # stopped before the draft model had read the prompt
+            return
         if self._trim(fed - len(known)):
             self._seen = list(known[:fed])
 
@@ -157,4 +190,8 @@ class Conversation:
         from mlxlm_cache import make_prompt_cache
 
         self.cache = make_prompt_cache(self.model, self.max_kv_size)
+        if self.draft_model is not None:
+            draft = make_prompt_cache(self.draft_model, self.max_kv_size)
+            self.cache += draft
+            self._draft_layers = len(draft)
         self._seen = []

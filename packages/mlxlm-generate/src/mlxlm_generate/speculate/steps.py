@@ -34,8 +34,8 @@ def speculative_steps(
     with checkpoints(forward.cache, length.longest + 1):
         latest = Pass(forward)
         try:
-            drafter.extend(cast(list[int], prompt.tokens.tolist()))
             following = launch.first(prompt, max_tokens, prefill_step_size, progress)
+            drafter.extend(cast(list[int], prompt.tokens.tolist()))
             if following is not None and progress is not None:
                 mx.eval(following.token)
                 progress(total, total)
@@ -82,7 +82,8 @@ def speculative_steps(
                     yield token, observed, guessed
         finally:
             latest.keep(total + yielded - latest.start)
-            drafter.finish(total + yielded)
+            interrupted = forward.fed < total  # within the prompt
+            drafter.finish(forward.fed if interrupted else total + yielded)
 
 
 def _checked(
