@@ -96,7 +96,8 @@ def logits_recomputed(model: torch.nn.Module, tokens: list[int], sizes: list[int
 def write(name: str, case: Case) -> None:
     config = case.config
     tokens = tokens_of(name, config.get("text_config", config)["vocab_size"])
-    whole = build(config)
+    known = {} if case.known_as is None else {"model_type": case.known_as}
+    whole = build(config | known)
     shapes, model = shapes_of(whole), text_model(whole)
     long = "original_max_position_embeddings" in config
     arrays = in_every_way(
@@ -105,7 +106,7 @@ def write(name: str, case: Case) -> None:
         tokens,
     )
     for without in case.without:
-        changed = logits(text_model(build(config | without)), tokens, [len(tokens)])
+        changed = logits(text_model(build(config | without | known)), tokens, [len(tokens)])
         check_effect(name, without, changed, arrays["prefill"])
     for parameter in model.parameters():  # not the buffers: RoPE's tables stay float32
         parameter.data = parameter.data.bfloat16()

@@ -14,13 +14,15 @@ class Case:
 
     `without` lists changes to the config that have to change the logits, which shows that
     the case exercises what it is named after. `source` is who makes it; mlx-lm only does
-    what transformers cannot. `shapes` are those of a public checkpoint, for mlx-lm.
+    what transformers cannot. `shapes` are those of a public checkpoint, for mlx-lm. `known_as`
+    is what transformers calls the type.
     """
 
     config: Config
     without: list[Config] = field(default_factory=list)
     source: Source = "transformers"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    known_as: str | None = None
 
 
 def tiny(model_type: str, **changes: Any) -> Config:

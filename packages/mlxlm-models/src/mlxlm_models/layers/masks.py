@@ -9,7 +9,9 @@ from mlxlm_cache import Cache, Mask, create_attention_mask
 
 
 class Mixer(Protocol):
-    """What the mask of a layer depends on; see `AttentionSpec`."""
+    """What the mask of a layer depends on; see `AttentionSpec`, and `DeltaAttentionSpec` for
+    one that is `recurrent`: such a layer keeps a state, and its mask is of padding alone.
+    """
 
     @property
     def window(self) -> int | None: ...
@@ -24,6 +26,12 @@ class _Kind:
     window: int | None
     chunk: int | None
     as_array: bool
+    recurrent: bool
+
+
+def _kind(spec: Mixer) -> _Kind:
+    recurrent = getattr(spec, "recurrent", False)
+    return _Kind(spec.window, spec.chunk, spec.mask_array, recurrent)
 
 
 class MaskPlan:
@@ -37,7 +45,7 @@ class MaskPlan:
         self._first: dict[_Kind, int] = {}
         self._kind_of: list[_Kind | None] = []
         for index, spec in enumerate(layers):
-            kind = None if spec is None else _Kind(spec.window, spec.chunk, spec.mask_array)
+            kind = None if spec is None else _kind(spec)
             if kind is not None:
                 self._first.setdefault(kind, index)
             self._kind_of.append(kind)
@@ -49,6 +57,9 @@ class MaskPlan:
 
     def _mask(self, kind: _Kind, h: mx.array, cache: Cache | None) -> Mask:
         length = h.shape[1]
+        if kind.recurrent:
+            # Which tokens are none of the padding, as the cache knows.
+            return None if cache is None else cache.make_mask(length)
         offset: Any = 0 if cache is None else cache.offset
         mask = create_attention_mask(h, cache, window_size=kind.window, return_array=kind.as_array)
         if kind.chunk is None or hasattr(cache, "chunk_size"):  # the cache's mask is of chunks

@@ -22,7 +22,8 @@ class MLASpec:
     Of each query and key head, `nope_dim` features have no position and `rope_dim` are
     rotated; the rotated part of the key is shared by all heads. Without `q_lora_rank` the
     queries come from one projection. `scale` is (nope_dim + rope_dim) ** -0.5 unless given.
-    `q_scale` and `kv_scale` multiply the normalised latents.
+    `q_scale` and `kv_scale` multiply the normalised latents. With `head_gate`, what a head
+    found is multiplied by the sigmoid of a projection of the input, `g_proj`.
     """
 
     hidden_size: int
@@ -40,6 +41,7 @@ class MLASpec:
     bias: bool = False
     out_bias: bool | None = None
     temperature: TemperatureSpec | None = None
+    head_gate: bool = False
 
     @property
     def head_dim(self) -> int:
@@ -71,13 +73,17 @@ class MLASpec:
             "unembed_out": Shard("heads"),
             "o_proj": Shard("inputs"),
         }
+        if self.head_gate:
+            shards["g_proj"] = Shard("outputs")
         scaled = self.q_lora_rank is not None and self.q_scale is None
         groups = (ScaleGroup("q_a_layernorm", ("q_b_proj",), "q_b_proj"),) if scaled else ()
         return Plan(shards, groups)
 
     def readers(self) -> tuple[str, ...]:
         """Return the names of the layers that read the input."""
-        return ("q_proj" if self.q_lora_rank is None else "q_a_proj", "kv_a_proj_with_mqa")
+        query = "q_proj" if self.q_lora_rank is None else "q_a_proj"
+        gate = ("g_proj",) if self.head_gate else ()
+        return (query, "kv_a_proj_with_mqa", *gate)
 
     def build(self) -> "LatentAttention":
         return LatentAttention(self)
@@ -110,6 +116,8 @@ class LatentAttention(Module):
         self.unembed_out = MultiLinear(heads, lora, spec.value_dim)
         out_bias = spec.bias if spec.out_bias is None else spec.out_bias
         self.o_proj = nn.Linear(heads * spec.value_dim, hidden, bias=out_bias)
+        if spec.head_gate:
+            self.g_proj = nn.Linear(hidden, heads, bias=False)
         # Multiplications per head and cached token: absorbed, each query costs the first;
         # expanded, making the head costs the second and each query the third.
         absorbed, head = 2 * lora + spec.rope_dim, spec.head_dim + spec.value_dim
@@ -117,7 +125,10 @@ class LatentAttention(Module):
         self._few = expansion // (absorbed - head) if absorbed > head else 1 << 30
 
     def __call__(self, x: mx.array, mask: Mask = None, cache: Cache | None = None) -> mx.array:
-        return self.attend(*self.project(x, self.query_input(x), cache), mask, cache)
+        gate = None
+        if self.spec.head_gate:
+            gate = mx.sigmoid(self["g_proj"](x)).swapaxes(1, 2)[..., None]
+        return self.attend(*self.project(x, self.query_input(x), cache), mask, cache, gate)
 
     def query_input(self, x: mx.array) -> mx.array:
         """Return what the queries are projected from: their latent, or x itself."""
@@ -154,12 +165,16 @@ class LatentAttention(Module):
         seen: tuple[Any, Any],
         mask: Mask,
         cache: Cache | None,
+        gate: mx.array | None = None,
     ) -> mx.array:
-        """Return (B, L, hidden) for what `project` returns."""
+        """Return (B, L, hidden) for what `project` returns; `gate` is (B, heads, L, 1)."""
         batch, _, length, _ = q_nope.shape
         way = self._absorbed if length < self._few else self._expanded
         out = way(q_nope, q_rope, seen, mask, cache)
-        return self["o_proj"](out.transpose(0, 2, 1, 3).reshape(batch, length, -1))  # type: ignore[no-any-return]
+        if gate is not None:
+            out = out * gate
+        out = out.transpose(0, 2, 1, 3).reshape(batch, length, -1)
+        return self["o_proj"](out)  # type: ignore[no-any-return]
 
     def make_cache(self) -> Cache:
         """Return an empty cache: as keys the latents, as values the rotated keys."""
