@@ -102,9 +102,9 @@ class DeltaAttention(Module):
                 some = mask[:, token] if isinstance(mask, mx.array) else None
                 parts.append(self(x[:, token], some, state))
             return mx.concatenate(parts, axis=1)
-        padded = isinstance(mask, mx.array)
-        if padded:
-            x = mx.where(mask[..., None], x, 0)  # type: ignore[index]
+        tokens = mask if isinstance(mask, mx.array) else None
+        if tokens is not None:
+            x = mx.where(tokens[..., None], x, 0)
         ends = state.lengths if state is not None else None
         mixed = []
         for i, name in enumerate("qkv"):
@@ -117,10 +117,10 @@ class DeltaAttention(Module):
         queries = _unit(queries) * self.spec.head_dim**-0.5
         decay = self._decay(x)
         beta = mx.sigmoid(self["b_proj"](x).astype(mx.float32)).swapaxes(1, 2)
-        if padded:
+        if tokens is not None:
             # Padding leaves the state as it is.
-            tokens = mask[:, None]  # type: ignore[index]
-            decay, beta = mx.where(tokens[..., None], decay, 0), mx.where(tokens, beta, 0)
+            decay = mx.where(tokens[:, None, :, None], decay, 0)
+            beta = mx.where(tokens[:, None], beta, 0)
         before = None if state is None else state[3]
         out, after = delta_rule(queries, _unit(keys), values, decay, beta, before)
         if state is not None:

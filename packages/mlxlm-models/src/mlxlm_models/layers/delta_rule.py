@@ -29,8 +29,8 @@ def delta_rule(
     found = []
     for start in range(0, length, CHUNK):
         part = slice(start, start + CHUNK)
-        arrays = (a[:, :, part] for a in (queries, keys, values, decay, beta))
-        out, state = _chunk(*arrays, state)
+        q, k, v, g, b = (a[:, :, part] for a in (queries, keys, values, decay, beta))
+        out, state = _chunk(q, k, v, g, b, state)
         found.append(out)
     return mx.concatenate(found, axis=2) if len(found) > 1 else found[0], state
 
