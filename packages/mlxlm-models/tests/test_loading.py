@@ -327,3 +327,35 @@ def test_load_model_needs_no_tokenizer(directory: Path, expected: mx.array) -> N
     model, config = load_model(directory)
     assert config == CONFIG
     assert mx.allclose(model(TOKENS), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_R45_loading_experts_from_shards_peaks_a_layer_above_the_model(tmp_path: Path) -> None:
+    """Experts stored one by one, in three shards: none is in memory twice but a layer's."""
+    layers, experts, size = 10, 4, 128
+    config = CONFIG | {"model_type": "mixtral", "num_local_experts": experts}
+    config |= {"hidden_size": size, "intermediate_size": size, "num_hidden_layers": layers}
+    made, _ = get_architecture("mixtral").create(config)
+    shards: list[dict[str, mx.array]] = [{}, {}, {}]
+    for number, (name, value) in enumerate(tree_flatten(made.parameters())):
+        if "switch_mlp" not in name:
+            shards[number % 3][name] = value
+            continue
+        path, _, part = name.removesuffix(".weight").rpartition(".switch_mlp.")
+        stored = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}[part]
+        for expert in range(experts):
+            shards[number % 3][f"{path}.experts.{expert}.{stored}.weight"] = value[expert]
+    weight_map = {}
+    for number, shard in enumerate(shards):
+        file = f"model-{number}.safetensors"
+        mx.save_safetensors(str(tmp_path / file), shard)
+        weight_map |= dict.fromkeys(shard, file)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    del made, shards, shard, value
+    mx.synchronize()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    model, _ = load_model(tmp_path)
+    held = mx.get_active_memory() - before
+    assert held >= sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    assert mx.get_peak_memory() - before <= 1.15 * held
