@@ -18,7 +18,8 @@ from mlxlm_cache import (
     RotatingKVCache,
     RotatingQuantizedKVCache,
 )
-from mlxlm_generate import BatchGenerator, generate_step
+from mlxlm_generate import BatchGenerator, Drafter, DraftLength, NGramDrafter, generate_step
+from mlxlm_generate.batch import guessing
 from mlxlm_sample import SamplingWarning, make_logits_processors, make_sampler
 
 PACKED = {"group_size": 32, "bits": 8}
@@ -144,6 +145,7 @@ def together(model: Any, requests: list[Plan], engine: dict[str, Any]) -> list[l
                     )
                     uids[uid], answers[number] = number, []
             prompts, responses = generator.next()
+            running: set[int] = set()
             assert all(0 < done <= total for done, total in (p.progress for p in prompts))
             assert len(prompts) <= engine["prefill_batch_size"]
             for response in responses:
@@ -157,10 +159,17 @@ def together(model: Any, requests: list[Plan], engine: dict[str, Any]) -> list[l
                 )
                 seen = len(plan.history or []) + len(plan.prompt) + len(answers[number])
                 if response.finish_reason:
+                    running.discard(response.uid)
                     assert response.prompt_cache is not None
                     assert max(c.tokens_seen for c in response.prompt_cache) == seen
-                elif plan.leaves == len(answers[number]):
-                    cache, tokens = generator.remove([response.uid], True)[response.uid]
+                else:
+                    running.add(response.uid)
+            for uid in running:
+                number = uids[uid]
+                plan = requests[number]
+                if plan.leaves is not None and plan.leaves <= len(answers[number]):
+                    seen = len(plan.history or []) + len(plan.prompt) + len(answers[number])
+                    cache, tokens = generator.remove([uid], True)[uid]
                     assert max(c.tokens_seen for c in cache) == seen
                     assert tokens == [*plan.prompt, *answers[number]]
             step += 1
@@ -174,6 +183,96 @@ def compare(model: Any, requests: list[Plan], engine: dict[str, Any], **options:
         expected = alone(model, plan, engine["prefill_step_size"], **options)
         wanted = len(answer) if plan.leaves is not None else plan.max_tokens
         assert answer == expected[:wanted], plan
+
+
+class Always(DraftLength):
+    """Guesses each time, whatever it takes."""
+
+    def next(self) -> int:
+        return self.longest
+
+
+class Knowing(Drafter):
+    """Guesses another greedy run of the model: right for some rows and in part."""
+
+    def __init__(self, model: Any, wrong: int) -> None:
+        self.model, self.wrong, self.tokens = model, wrong, list[int]()
+        self.ended = False
+
+    def extend(self, tokens: Any, /) -> None:
+        self.tokens += tokens
+
+    def propose(self, limit: int, draw: Any, /) -> list[int]:
+        text = list(self.tokens)
+        for _ in range(limit):
+            best: Any = draw(self.model(mx.array([text]))[:, -1]).item()
+            text.append(best + (len(text) % self.wrong == 0))
+        return text[len(self.tokens) :]
+
+    def finish(self, tokens: int, /) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("kind", ["knowing", "ngrams"])
+@settings(max_examples=10, deadline=None)
+@given(
+    requests=st.lists(plans(), min_size=1, max_size=6),
+    engine=engines(),
+    wrong=st.integers(2, 5),
+    longest=st.integers(1, 4),
+    start=st.none() | st.integers(0, 20),
+)
+def test_R27_R59_R28_tokens_are_those_of_a_solo_run_with_guesses(
+    model: Any,
+    stack: str,
+    kind: str,
+    requests: list[Plan],
+    engine: dict[str, Any],
+    wrong: int,
+    longest: int,
+    start: int | None,
+) -> None:
+    made: list[Knowing] = []
+
+    def knowing() -> Knowing:
+        made.append(Knowing(model, wrong))
+        return made[-1]
+
+    engine["drafter"] = knowing if kind == "knowing" else lambda: NGramDrafter(2, 1)
+    engine["num_draft_tokens"] = longest
+    options: dict[str, Any] = {}
+    if start is not None and stack in ("plain", "windows", "sinks"):
+        options = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": start}
+    model.caches = STACKS[stack]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guessing, "DraftLength", Always)
+        try:
+            compare(model, requests, engine, **options)
+        finally:
+            model.caches = None
+    assert all(drafter.ended for drafter in made)
+
+
+def test_R27_guesses_settle_several_tokens_of_all_rows_in_a_step(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guessing, "DraftLength", Always)
+    prompts = [[1, 2, 3], [9, 8, 7, 6], [5]]
+    alone = [[t for t, _ in generate_step(p, model, max_tokens=13)] for p in prompts]
+    with BatchGenerator(model, drafter=lambda: Knowing(model, 10**6)) as generator:
+        uids = generator.insert(prompts, 13)
+        answers: dict[int, list[int]] = {uid: [] for uid in uids}
+        drafted, calls = 0, 0
+        while responses := generator.next_generated():
+            calls += 1
+            for response in responses:
+                assert response.token is not None
+                answers[response.uid].append(response.token)
+                drafted += response.from_draft
+    assert list(answers.values()) == alone
+    assert drafted > 20
+    assert calls < 9
 
 
 Schedule = st.lists(plans(), min_size=1, max_size=6)

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict, Unpack, cast
 
 import mlx.core as mx
@@ -13,6 +13,7 @@ from mlxlm_generate.batch.request import token_list
 from mlxlm_generate.batch.response import BatchResponse, BatchStats, TokenResponse
 from mlxlm_generate.defaults import GENERATION
 from mlxlm_generate.protocols import BareTokenizer, LogitsProcessor, Model, Sampler
+from mlxlm_generate.speculate.drafter import Drafter
 from mlxlm_generate.tokenizer import encode, eos_token_ids, streaming_detokenizer
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ class BatchOptions(TypedDict, total=False):
     kv_group_size: int
     quantized_kv_start: int
     memory_budget: int | None
+    drafter: Callable[[], Drafter] | None
+    num_draft_tokens: int
 
 
 def batch_generate(

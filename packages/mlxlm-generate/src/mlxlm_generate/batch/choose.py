@@ -104,6 +104,15 @@ class RowChooser:
         """Whether the tokens before must be known on the host first."""
         return bool(self._constrained)
 
+    @property
+    def rewinds(self) -> bool:
+        """Whether choices can be taken back: nothing of somebody else's is asked."""
+        return not (self._processed or self._constrained or self._own)
+
+    def forget(self) -> None:
+        """Start again from the rows' tokens, after choices that were not taken."""
+        self._penalties = None
+
     def __call__(self, logits: mx.array, fed: mx.array) -> Chosen:
         """Choose from logits (B, V), which came of feeding the tokens `fed` (B,)."""
         if self._penalties is None and self._penalized:

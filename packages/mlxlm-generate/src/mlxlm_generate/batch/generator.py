@@ -1,7 +1,7 @@
 """The engine: admits requests, feeds prompts between steps, delivers tokens."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -14,6 +14,7 @@ from mlxlm_sample import KeyStream, fold_in
 from mlxlm_sample import Sampler as MadeSampler
 
 from mlxlm_generate.batch.constraint import TokenConstraint
+from mlxlm_generate.batch.guessing import Guessing
 from mlxlm_generate.batch.insertion import make_requests
 from mlxlm_generate.batch.lane import Lane
 from mlxlm_generate.batch.lanes import Lanes
@@ -28,6 +29,7 @@ from mlxlm_generate.errors import InvalidOption
 from mlxlm_generate.kv import kv_quantization, working_cache
 from mlxlm_generate.logprobs import LogprobsRequest
 from mlxlm_generate.protocols import LogitsProcessor, Model, Sampler
+from mlxlm_generate.speculate.drafter import Drafter
 from mlxlm_generate.streams import generation_stream
 from mlxlm_generate.wired import wired_limit
 
@@ -46,6 +48,9 @@ class BatchGenerator:
     `memory_budget` bounds the bytes of all caches, by default to most of what is free:
     a request waits until what it may come to need fits in; where `memory_budget` is given
     and never enough for a request, `insert` raises InvalidOption.
+
+    `drafter`, as the class `NGramDrafter`, makes what guesses up to `num_draft_tokens` of a
+    request, checked in the steps of all, where it pays; see `Guessing` for which can be.
 
     `stop_tokens` are sequences of ids that end every request. Wrong options raise
     InvalidOption, or CacheError for caches that cannot do what is asked.
@@ -70,12 +75,15 @@ class BatchGenerator:
         memory_budget: int | None = None,
         return_prompt_caches: bool = True,
         stream: mx.ThreadLocalStream | None = None,
+        drafter: Callable[[], Drafter] | None = None,
+        num_draft_tokens: int = GENERATION.num_draft_tokens,
     ) -> None:
         for name, value in (
             ("completion_batch_size", completion_batch_size),
             ("prefill_batch_size", prefill_batch_size),
             ("prefill_step_size", prefill_step_size),
             ("interleaved_step_size", interleaved_step_size),
+            ("num_draft_tokens", num_draft_tokens),
         ):
             if value < 1:
                 raise InvalidOption(f"{name}={value}: give 1 or more.")
@@ -95,6 +103,8 @@ class BatchGenerator:
         self._quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
         self._fresh_cache()  # raises what it would raise later
         self._budget = Budget(model, memory_budget, self._fresh_cache, self._quantization)
+        self._make_drafter = drafter
+        self._guessing = Guessing(num_draft_tokens, self._quantization)
         self._keep_caches = return_prompt_caches
         self._stream = generation_stream() if stream is None else stream
 
@@ -208,6 +218,8 @@ class BatchGenerator:
             request = replace(request, logits_processors=self._processors)
         if request.keep_cache is None:
             request = replace(request, keep_cache=self._keep_caches)
+        if request.drafter is None and self._make_drafter is not None:
+            request = replace(request, drafter=self._make_drafter())
         key = request.key
         if request.sampler is None and self._sampler is not None:
             request = replace(request, sampler=self._sampler)
@@ -289,7 +301,7 @@ class BatchGenerator:
         for lane in self._lanes:
             seen = len(self._out)
             try:
-                lane.step(self._model, self._out)
+                self._guessing.step(lane, self._model, self._out)
             except Exception as error:
                 self._out += [row.failure(error) for row in lane.rows if row.finish_reason is None]
             self._finish(lane, seen)
@@ -311,7 +323,7 @@ class BatchGenerator:
                 all_tokens=tuple(row.tokens),
             )
         for uid in gone:
-            del self._rows[uid]
+            self._rows.pop(uid).leave()
         lane.leave(list(gone.values()))
         self._lanes.sweep()
 
@@ -330,7 +342,7 @@ class BatchGenerator:
             self._stats.prompt_tokens += row.fed - before[row.uid]
             if row.fault is not None:
                 self._out.append(row.failure(row.fault))
-                del self._rows[row.uid]
+                self._rows.pop(row.uid).leave()
         self._lanes.place([lane for lane in ready if not self._filled(lane)])
         return prompts
 
@@ -345,7 +357,7 @@ class BatchGenerator:
             self._out.append(
                 TokenResponse(row.uid, None, "length", prompt_cache=cache, all_tokens=tokens)
             )
-            del self._rows[row.uid]
+            self._rows.pop(row.uid).leave()
         lane.leave(done)
         return not lane.rows
 
@@ -380,7 +392,7 @@ class BatchGenerator:
                     self._waiting.remove(row)
                 else:
                     self._prefill.remove(row)
-                del self._rows[row.uid]
+                self._rows.pop(row.uid).leave()
         self._lanes.sweep()
         return extracted
 

@@ -8,12 +8,16 @@ import mlx.core as mx
 from mlxlm_cache import (
     ArraysCache,
     Cache,
+    can_checkpoint_prompt_cache,
     can_merge_prompt_cache,
+    checkpoint_prompt_cache,
     copy_prompt_cache,
     extend_prompt_cache,
     extract_prompt_cache,
     filter_prompt_cache,
     merge_prompt_caches,
+    trim_prompt_cache,
+    trim_prompt_rows,
 )
 
 from mlxlm_generate.batch.choose import Chosen, RowChooser
@@ -47,6 +51,7 @@ class Lane:
         self._following: Chosen | None = None
         self._chooser: RowChooser | None = None
         self._recurrent: list[ArraysCache] | None = None
+        self._checkpointed = 0
         self.kind = kind(caches, batched)
 
     def __len__(self) -> int:
@@ -67,16 +72,14 @@ class Lane:
         Rows that ended have a `finish_reason`, and are still here. After an interrupt the
         next call goes on from there.
         """
-        if self._chooser is None:
-            self._chooser = RowChooser(self.rows)
-        choose = self._chooser
+        choose = self.chooser
         if not self.under_way and self._goes_on():
             self._feed(model)
             if choose.waits:
                 _async_eval(self._logits)
         if not choose.waits:
             self._choose(choose)
-        self._read(out)
+        self.read(out)
         self._choose(choose)
         for row in self.rows:
             if row.fault is not None and row.finish_reason is None:
@@ -84,6 +87,38 @@ class Lane:
         if self._following is not None:
             self._current, self._following = self._following, None
             self._readable = [True] * len(self.rows)
+
+    @property
+    def chooser(self) -> RowChooser:
+        if self._chooser is None:
+            self._chooser = RowChooser(self.rows)
+        return self._chooser
+
+    # Going back.
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether each row can give back a number of tokens of its own."""
+        return not self._recurrent_leaves() and can_checkpoint_prompt_cache(self.caches)
+
+    def checkpoint(self, tokens: int) -> None:
+        """Let up to `tokens` of the tokens to come be taken back."""
+        if self._checkpointed != tokens:
+            checkpoint_prompt_cache(self.caches, tokens)
+            self._checkpointed = tokens
+
+    def take_back(self, counts: Sequence[int]) -> None:
+        """Take each row's number of latest tokens back."""
+        if not any(counts):
+            return
+        if self.batched:
+            trim_prompt_rows(self.caches, counts)
+        else:
+            trim_prompt_cache(self.caches, counts[0])
+
+    def go_on_from(self, chosen: Chosen, *, readable: bool) -> None:
+        """Set each row's latest token, which the caches have not seen."""
+        self._current, self._readable = chosen, [readable] * len(self.rows)
 
     def _goes_on(self) -> bool:
         """Tell whether any row wants another token, or its cache to have seen the last."""
@@ -108,12 +143,18 @@ class Lane:
 
     def _recurrent_states(self) -> list[mx.array]:
         """State that no token depends on before the next step."""
+        return [
+            slot for leaf in self._recurrent_leaves() for slot in leaf.slots if slot is not None
+        ]
+
+    def _recurrent_leaves(self) -> list[ArraysCache]:
         if self._recurrent is None:
             leaves = [leaf for cache in self.caches for leaf in cache.leaves()]
             self._recurrent = [leaf for leaf in leaves if isinstance(leaf, ArraysCache)]
-        return [slot for leaf in self._recurrent for slot in leaf.slots if slot is not None]
+        return self._recurrent
 
-    def _read(self, out: list[TokenResponse]) -> None:
+    def read(self, out: list[TokenResponse]) -> None:
+        """Give out what was chosen for the rows, where it wasn't yet."""
         if not any(self._readable):
             return
         read = self._current.read()
@@ -128,6 +169,8 @@ class Lane:
             caches = extract_prompt_cache(self.caches, i)
         else:
             caches = copy_prompt_cache(self.caches)
+        if self._checkpointed:
+            checkpoint_prompt_cache(caches, 0)
         _async_eval(states(caches))
         return caches
 
@@ -146,6 +189,7 @@ class Lane:
         caches = copy_prompt_cache(self.caches)
         other = Lane(self.rows, caches, batched=self.batched, tokens=self._current.tokens)
         other._current, other._readable = self._current, list(self._readable)
+        other._checkpointed = self._checkpointed
         other._logits, other._following = self._logits, self._following
         other._keep(list(some))
         self.leave(some)
@@ -177,6 +221,7 @@ class Lane:
             self.caches = merge_prompt_caches([self.caches, *stacks])
         elif stacks:
             extend_prompt_cache(self.caches, merge_prompt_caches(stacks))
+        self._checkpointed = max(lane._checkpointed != 0 for lane in [self, *others])
         for lane in batches:
             extend_prompt_cache(self.caches, lane.caches)
         self.batched = True
@@ -188,6 +233,7 @@ class Lane:
 
     def _changed(self) -> None:
         self._chooser = self._recurrent = None
+        self._checkpointed = -1 if self._checkpointed else 0  # the caches are others
         _async_eval(states(self.caches), *self._current.arrays())
 
 

@@ -14,6 +14,7 @@ from mlxlm_generate.errors import InvalidOption, InvalidPrompt
 from mlxlm_generate.logprobs import LogprobsRequest, Observer
 from mlxlm_generate.prompt import token_array
 from mlxlm_generate.protocols import LogitsProcessor, Sampler
+from mlxlm_generate.speculate.drafter import Drafter
 
 Tokens = mx.array | Sequence[int]
 
@@ -26,7 +27,8 @@ class Request:
     has seen `history` before it; it is not changed. `max_tokens` -1 never ends, 0 only
     fills the cache. Neither the stop tokens of the engine nor `stop_matcher` end an
     answer before it has `min_tokens`, and with `ignore_eos` the former never do. `key`
-    takes the place of the sampler's own. What is None is as the engine has it.
+    takes the place of the sampler's own. `drafter`, one for this request alone, guesses
+    tokens. What is None is as the engine has it.
     """
 
     segments: Sequence[Tokens]
@@ -42,6 +44,7 @@ class Request:
     min_tokens: int = 0
     ignore_eos: bool = False
     keep_cache: bool | None = None
+    drafter: Drafter | None = None
 
     def __post_init__(self) -> None:
         parts = [token_list(part) for part in self.segments]

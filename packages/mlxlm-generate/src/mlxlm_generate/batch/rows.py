@@ -1,5 +1,6 @@
 """A request that is running."""
 
+import logging
 from collections.abc import Collection
 from itertools import accumulate
 
@@ -13,6 +14,8 @@ from mlxlm_generate.batch.response import BatchFinishReason, TokenResponse
 from mlxlm_generate.batch.stop import Match, StopMatcher
 from mlxlm_generate.logprobs import Logprobs
 from mlxlm_generate.protocols import Sampler
+
+logger = logging.getLogger(__name__)
 
 _GREEDY = SamplingOptions()
 
@@ -53,6 +56,10 @@ class Row:
         self._matchers = [m.start() for m in ([] if request.ignore_eos else matchers)]
         if request.stop_matcher is not None:
             self._matchers.append(request.stop_matcher.start())
+        self.drafter = request.drafter
+        self.longest_guess = 0
+        """How many tokens to guess at most, from what was right; 0 before that is known."""
+        self._told = 0
         self.options, self.sampler = _vectorized(request.sampler)
         self.key = key
         self.processing: ProcessorOptions | None = None
@@ -96,7 +103,35 @@ class Row:
         """Whether the token under way is the last one, whichever it is."""
         return self.count + 1 == self.request.max_tokens
 
-    def accept(self, token: int, record: Logprobs) -> TokenResponse:
+    def guesses_now(self) -> bool:
+        """Tell its drafter what is settled, and return whether a guess is likely."""
+        if self.drafter is None or self.finish_reason is not None or self.fault is not None:
+            return False
+        try:
+            self.drafter.extend(self.tokens[self._told :])
+            self._told = len(self.tokens)
+            return self.drafter.ready()
+        except Exception as error:
+            self.fault = error
+            return False
+
+    def learn(self, drafted: int, accepted: int, longest: int) -> None:
+        """Adapt how many tokens to guess."""
+        if drafted:
+            whole = accepted == drafted
+            self.longest_guess = min(longest, (drafted if whole else accepted) + 1)
+
+    def leave(self) -> None:
+        """Tell its drafter that the row is gone."""
+        drafter, self.drafter = self.drafter, None
+        if drafter is None:
+            return
+        try:
+            drafter.finish(self._told)
+        except Exception:
+            logger.warning("A drafter failed at the end of request %d", self.uid, exc_info=True)
+
+    def accept(self, token: int, record: Logprobs, *, from_draft: bool = False) -> TokenResponse:
         """Take the next token of the answer; sets `finish_reason` where it ends."""
         self.tokens.append(token)
         self.count += 1
@@ -115,7 +150,9 @@ class Row:
                 self.request.constraint.advance(token)
         except Exception as error:
             self.fault = error
-        return TokenResponse(self.uid, token, self.finish_reason, match, record=record)
+        return TokenResponse(
+            self.uid, token, self.finish_reason, match, record=record, from_draft=from_draft
+        )
 
     def failure(self, error: Exception) -> TokenResponse:
         """End the row with an error."""

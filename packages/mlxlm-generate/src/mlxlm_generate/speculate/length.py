@@ -15,7 +15,7 @@ class _Pace:
         self.steps = 0
         self._seconds = self._tokens = 0.0
 
-    def add(self, seconds: float, tokens: int) -> None:
+    def add(self, seconds: float, tokens: float) -> None:
         self.steps += 1
         self._seconds = _KEEP * self._seconds + seconds
         self._tokens = _KEEP * self._tokens + tokens
@@ -60,12 +60,18 @@ class DraftLength:
         """Learn that a plain step took `seconds` more."""
         self._plain.wait(seconds)
 
-    def checked(self, drafted: int, accepted: int, seconds: float) -> None:
-        """Learn from a step that took `seconds`: it settled `accepted` guesses and one token."""
+    def checked(
+        self, drafted: int, accepted: int, seconds: float, settled: float | None = None
+    ) -> None:
+        """Learn from a step that took `seconds`: it settled `accepted` guesses and one token.
+
+        Where sequences share a step, the counts are of the one with the most, and `settled`
+        is how many tokens each had on average.
+        """
         if drafted:
             whole = accepted == drafted
             self._length = min(self.longest, (drafted if whole else accepted) + 1)
-        self._speculative.add(seconds, accepted + 1)
+        self._speculative.add(seconds, accepted + 1 if settled is None else settled)
         if self._speculative.steps < _TRIAL or self._plain.steps == 0:
             return
         if self._speculative.value > self._plain.value:

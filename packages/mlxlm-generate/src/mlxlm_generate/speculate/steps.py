@@ -93,7 +93,7 @@ def _checked(
     forward, choose = launch.forward, launch.choose
 
     def draw(logits: mx.array) -> mx.array:
-        return choose.foresee(_widened(logits, forward.vocabulary))
+        return choose.foresee(widened(logits, forward.vocabulary))
 
     with mx.stream(launch.stream):
         before = choose.mark()
@@ -118,7 +118,7 @@ def _array(guesses: Guesses) -> mx.array:
     return guesses if isinstance(guesses, mx.array) else mx.array(list(guesses))
 
 
-def _widened(logits: mx.array, size: int) -> mx.array:
+def widened(logits: mx.array, size: int) -> mx.array:
     """Return logits of as many tokens as the target has."""
     missing = size - logits.shape[-1]
     if missing <= 0:
