@@ -12,7 +12,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlxlm_cache import Cache
-from mlxlm_generate import NGramDrafter, stream_generate
+from mlxlm_generate import BatchGenerator, ModelDrafter, NGramDrafter, stream_generate
+from mlxlm_generate.batch import guessing
 from mlxlm_sample import make_logits_processors, make_sampler
 
 DRAWS = int(os.environ.get("SPECULATION_DRAWS", "1000"))
@@ -29,8 +30,8 @@ class Chain:
         mx.eval(self.table)
 
     def __call__(self, tokens: mx.array, cache: list[Cache]) -> mx.array:
-        places = mx.arange(tokens.shape[1]) + cache[0].offset
-        dummy = mx.zeros((1, 1, tokens.shape[1], 1))
+        places = mx.arange(tokens.shape[1]) + mx.array(cache[0].offset).reshape(-1, 1)
+        dummy = mx.zeros((tokens.shape[0], 1, tokens.shape[1], 1))
         cache[0].update_and_fetch(dummy, dummy)
         return self.table[mx.where(places % RUN == 0, 0, tokens)]
 
@@ -97,3 +98,27 @@ def test_R26_chi_square_with_processors(always: Any) -> None:
     expected.table = target.table + mx.array([0.7, 0.0, 0.0, -0.4])
     assert deviations(tokens, expected.runs(temp)) < 4
     assert deviations(tokens, target.runs(temp)) > 50
+
+
+@pytest.mark.parametrize("guesser", [lambda: NGramDrafter(2, 1), lambda: ModelDrafter(Chain(2))])
+def test_R26_R27_chi_square_through_the_batch(
+    always: Any, guesser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guessing, "DraftLength", always)
+    target, temp, rows = Chain(1), 0.8, 4
+    count = DRAWS // rows * RUN
+    with BatchGenerator(target, drafter=guesser, num_draft_tokens=3) as generator:
+        samplers = [make_sampler(temp, key=seed) for seed in range(rows)]
+        uids = generator.insert([[2]] * rows, count, samplers=samplers)
+        answers: dict[int, list[int]] = {uid: [] for uid in uids}
+        accepted = 0
+        while responses := generator.next_generated():
+            for response in responses:
+                assert response.token is not None
+                answers[response.uid].append(response.token)
+                accepted += response.from_draft
+    tokens = [token for answer in answers.values() for token in answer]
+    assert len(tokens) == rows * count
+    assert accepted > len(tokens) // 10
+    assert deviations(tokens, target.runs(temp)) < 4
+    assert deviations(tokens, Chain(2).runs(temp)) > 50
