@@ -4,7 +4,8 @@
 
 A toy model; requests of mixed lengths, sampled and not, a third of them with n-gram
 guesses, some removed on the way. Prints the bytes that MLX holds and the process's peak
-(MB) at each tenth, and fails where the last tenth holds more than the second one by 5 %.
+(MB) at each tenth, which vary with what runs then. At the end nothing runs, and it fails
+where MLX then holds much more than before the first request.
 """
 
 import argparse
@@ -21,6 +22,8 @@ import mlx.core as mx  # noqa: E402
 from mlxlm_generate import BatchGenerator, NGramDrafter, Request  # noqa: E402
 from mlxlm_models.registry import get_architecture  # noqa: E402
 from mlxlm_sample import make_sampler  # noqa: E402
+
+_SPARE = 2**20  # bytes: arrays of offsets and settings that are kept for the next request
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
@@ -47,6 +50,7 @@ def main() -> None:
     mx.random.seed(0)
     model, _ = get_architecture("llama").create(CONFIG)
     mx.eval(model.parameters())
+    before = mx.get_active_memory()
     draw, start = random.Random(0), perf_counter()
     held: list[int] = []
     unit = 1024 if sys.platform == "linux" else 2**20
@@ -75,7 +79,7 @@ def main() -> None:
                     f"{held[-1]:>10} bytes in MLX {peak:>7.0f} MB peak",
                     flush=True,
                 )
-    if held[-1] > 1.05 * held[1]:
+    if held[-1] > before + _SPARE:
         sys.exit("Memory grows.")
 
 
