@@ -18,8 +18,7 @@ from mlxlm_models.chat.tool_calls.stream import (
     read_tool_calls,
 )
 
-from .conftest import TOOLS
-from .samples import CALLS, NAKED, TEXT
+from .conftest import CALLS, NAKED, TEXT, TOOLS
 
 EXPECTED = [("f", {"n": 1, "s": TEXT}), ("g", {})]
 PARSERS = pytest.mark.parametrize("name", TOOL_PARSERS)
