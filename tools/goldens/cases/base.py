@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Config = dict[str, Any]
-Source = Literal["transformers", "mlx-lm"]
+Source = Literal["transformers", "mlx-lm", "forward"]
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,12 @@ class Case:
     """What a golden is made of.
 
     `without` lists changes to the config that have to change the logits, which shows that
-    the case exercises what it is named after. `source` is who makes it; mlx-lm only does
-    what transformers cannot. `shapes` are those of a public checkpoint, for mlx-lm. `known_as`
-    is what transformers calls the type.
+    the case exercises what it is named after. `source` is who makes it: what transformers
+    lacks, our own `forward` in NumPy does, or mlx-lm. `shapes` are those of a public
+    checkpoint, for mlx-lm. `known_as` is what transformers calls the type.
+
+    `peer` are the keys that mlx-lm wants otherwise, to be compared with `forward`; None where
+    it can't have the case. `peer_repeats` is how often the text is repeated then.
     """
 
     config: Config
@@ -23,6 +26,8 @@ class Case:
     source: Source = "transformers"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     known_as: str | None = None
+    peer: Config | None = field(default_factory=dict)
+    peer_repeats: int = 1
 
 
 def tiny(model_type: str, **changes: Any) -> Config:

@@ -28,13 +28,20 @@ TINY: dict[str, Any] = {
     "n_group": 1,
     "topk_group": 1,
     "first_k_dense_replace": 1,
+    "n_shared_head": 2,
+    "num_query_heads": [4, 2],
+    "ffn_multipliers": [1.0, 2.0],
+    "ffn_dim_divisor": 8,
 }
+OWN: dict[str, dict[str, Any]] = {"openelm": {"num_kv_heads": [2, 1]}}
+"""Keys that mean something else to other types."""
 TYPES = sorted({get_architecture(name).model_type for name in list_architectures()})
 
 
 def build(model_type: str) -> Any:
     arch = get_architecture(model_type)
-    model, _ = arch.create({"model_type": model_type, "text_config": TINY, **TINY})
+    config = {"model_type": model_type, "text_config": TINY, **TINY, **OWN.get(model_type, {})}
+    model, _ = arch.create(config)
     return arch, model
 
 
@@ -118,6 +125,15 @@ def test_moving_a_scale_changes_nothing(model_type: str) -> None:
         if "bias" in previous:
             previous.bias = previous.bias / scale
     assert mx.allclose(model(tokens), before, atol=1e-4, rtol=1e-4).item()
+
+
+def test_heads_with_keys_dealt_out_are_divided_round_by_round() -> None:
+    """Member m then has keys m, m + 1, … and the heads of each round that use them."""
+    arch, model = build("plamo")
+    shards = arch.plan(model).shards
+    assert shards["model.layers.0.self_attn.q_proj"] == Shard("outputs", (32, 32))
+    assert shards["model.layers.0.self_attn.o_proj"] == Shard("inputs", (32, 32))
+    assert shards["model.layers.0.self_attn.k_proj"] == Shard("outputs")
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:

@@ -50,7 +50,7 @@ class LagunaConfig(MoEConfig):
             heads=heads[layer] if heads else spec.heads,
             qk_norm=self.norm(),
             gate="features" if self.gating == "per-element" else "heads",
-            gate_softplus=True,
+            gate_activation="softplus",
             names=AttentionNames(gate="g_proj"),
         )
 

@@ -14,6 +14,7 @@ from mlxlm_cache import (
     scaled_dot_product_attention,
 )
 
+from mlxlm_models.layers.activations import ACTIVATIONS
 from mlxlm_models.layers.alibi import biased
 from mlxlm_models.layers.attention_spec import AttentionNames, AttentionSpec
 from mlxlm_models.layers.module import Module
@@ -130,8 +131,8 @@ class Attention(Module):
         return self[self._o](out)  # type: ignore[no-any-return]
 
     def _gated(self, gate: mx.array) -> mx.array:
-        if not self.spec.gate_softplus:
-            return mx.sigmoid(gate)
+        if self.spec.gate_activation != "softplus":
+            return ACTIVATIONS[self.spec.gate_activation](gate)
         return mx.logaddexp(gate.astype(mx.float32), 0).astype(gate.dtype)
 
     def make_cache(self) -> Cache:

@@ -52,7 +52,7 @@ class AttentionSpec:
 
     `gate` multiplies the output by sigmoid(g): `query`: g is the second half of each head
     of the query projection; `features` or `heads`: a projection of its own, with one g per
-    feature or per head; with `gate_softplus`, softplus instead of sigmoid. `found_norm`
+    feature or per head; `gate_activation` may be another than sigmoid. `found_norm`
     normalises what each head found, before the gate; `inner_norm` what the output projection
     reads.
     """
@@ -83,7 +83,7 @@ class AttentionSpec:
     found_norm: NormSpec | None = None
     inner_norm: NormSpec | None = None
     gate: Literal["query", "features", "heads"] | None = None
-    gate_softplus: bool = False
+    gate_activation: Literal["sigmoid", "softplus", "silu"] = "sigmoid"
     fused: Literal["rows", "groups"] | None = None
     names: AttentionNames = AttentionNames()
 

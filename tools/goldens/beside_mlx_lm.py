@@ -1,0 +1,47 @@
+"""Check that mlx-lm gives the logits of `forward` for the same random checkpoints.
+
+Run from tools/goldens in an environment with mlx-lm==0.32.2 and safetensors:
+python beside_mlx_lm.py [case …]. A case's `peer` are the changes that mlx-lm needs to its
+config (it has keys of its own), or None where it can't have the case.
+"""
+
+import sys
+
+import mlx.core as mx
+import mlx_lm_logits
+from cases import CASES
+from forward_logits import logits
+from golden_files import LENGTH, difference, tokens_of, weight
+from mlx.utils import tree_flatten
+from mlx_lm.utils import _get_classes
+
+
+def check(name: str) -> float:
+    """Return the largest relative difference over a prefill and single steps."""
+    case = CASES[name]
+    tokens = tokens_of(name, case.config["vocab_size"]) * case.peer_repeats
+    expected, shapes = logits(case.config, tokens)
+    config = case.config | (case.peer or {})
+    model_class, args_class = _get_classes(dict(config))
+    model = model_class(args_class.from_dict(dict(config)))
+    weights = {key: mx.array(weight(key, shape)) for key, shape in shapes.items()}
+    if hasattr(model, "sanitize"):
+        weights = model.sanitize(weights)
+    model.load_weights(list(weights.items()), strict=True)
+    assert tree_flatten(model.parameters())
+    ways = [[len(tokens)], [LENGTH // 2, *[1] * (len(tokens) - LENGTH // 2)]]
+    return max(
+        difference(mlx_lm_logits.logits(model.eval(), tokens, sizes), expected) for sizes in ways
+    )
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or [
+        n for n, case in CASES.items() if case.source == "forward" and case.peer is not None
+    ]
+    failed = False
+    for name in names:
+        error = check(name)
+        failed |= error > 1e-4
+        print(f"{name}: {error:.1e}")
+    sys.exit(failed)
