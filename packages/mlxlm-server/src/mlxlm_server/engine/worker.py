@@ -1,0 +1,186 @@
+"""The thread in which a model computes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from mlxlm_cache import CacheError, DiskPromptCache, LRUPromptCache
+from mlxlm_generate import BatchGenerator, TokenResponse
+
+from mlxlm_server.engine.memory import shares
+from mlxlm_server.engine.ticket import Event, Progress, Started, Ticket
+from mlxlm_server.errors import of_request
+from mlxlm_server.settings import ServerSettings
+
+log = logging.getLogger(__name__)
+
+Delivery = list[tuple[Ticket, int, Event]]
+Call = Callable[["Worker"], None]
+
+
+class Worker:
+    """Computes until it is told to stop; what comes of a step is given to `deliver` at once.
+
+    `deliver(generation, events)` and `ended(generation, error)` are called in this thread;
+    `error` is None after `stop`. Without work it waits and takes no time (R33).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        name: Any,
+        settings: ServerSettings,
+        *,
+        generation: int,
+        stop_tokens: list[list[int]],
+        deliver: Callable[[int, Delivery], None],
+        ended: Callable[[int, BaseException | None], None],
+        make_generator: Callable[..., BatchGenerator] = BatchGenerator,
+    ) -> None:
+        self.generation = generation
+        self._model, self._name, self._settings = model, name, settings
+        self._stop_tokens, self._make = stop_tokens, make_generator
+        self._deliver, self._ended = deliver, ended
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._running: dict[int, tuple[Ticket, int]] = {}
+        self._out: Delivery = []
+        self._stopped = False
+        self.thread = Thread(target=self._main, name=f"engine-{generation}", daemon=True)
+
+    # From any thread.
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def submit(self, ticket: Ticket) -> None:
+        self._calls.put(lambda worker: worker._take(ticket))
+
+    def cancel(self, ticket: Ticket) -> None:
+        self._calls.put(lambda worker: worker._drop(ticket))
+
+    def stop(self) -> None:
+        """Have the thread end before its next step."""
+        self._calls.put(None)
+
+    # In the thread.
+
+    def _main(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._run()
+        except BaseException as failure:  # whatever it is, someone has to be told (R31)
+            error = failure
+        self._ended(self.generation, error)
+
+    def _run(self) -> None:
+        settings = self._settings
+        room = shares(settings)
+        disk = None
+        if settings.disk_cache is not None:
+            disk = DiskPromptCache(settings.disk_cache, settings.disk_cache_bytes)
+        self._prefixes = LRUPromptCache(settings.prompt_cache_size, room.prefixes, disk=disk)
+        try:
+            with self._make(
+                self._model,
+                stop_tokens=self._stop_tokens,
+                completion_batch_size=settings.decode_concurrency,
+                prefill_batch_size=settings.prompt_concurrency,
+                prefill_step_size=settings.prefill_step_size,
+                max_kv_size=settings.max_kv_size,
+                kv_bits=settings.kv_bits,
+                kv_group_size=settings.kv_group_size,
+                quantized_kv_start=settings.quantized_kv_start,
+                memory_budget=room.requests,
+            ) as self._engine:
+                self._deliver(self.generation, [])  # ready
+                while not self._stopped:
+                    self._step()
+        finally:
+            if disk is not None:
+                disk.close()
+
+    def _step(self) -> None:
+        self._answer_calls(wait=self._engine.idle)
+        if self._stopped:
+            return
+        if not self._engine.idle:
+            prompts, tokens = self._engine.next()
+            for prompt in prompts:
+                ticket, index = self._running[prompt.uid]
+                self._out.append((ticket, index, Progress(prompt.progress[0])))
+                if prompt.end_of_segment and not prompt.end_of_prompt:
+                    self._keep_segment(prompt.uid)
+            for response in tokens:
+                self._token(response)
+        out, self._out = self._out, []
+        if out:
+            self._deliver(self.generation, out)
+
+    def _answer_calls(self, wait: bool) -> None:
+        try:
+            call = self._calls.get() if wait else self._calls.get_nowait()
+            while True:
+                if call is None:
+                    self._stopped = True
+                    return
+                call(self)
+                call = self._calls.get_nowait()
+        except Empty:
+            return
+
+    def _take(self, ticket: Ticket) -> None:
+        for index, request in enumerate(ticket.requests):
+            try:
+                ids = request.prompt
+                cache, rest = self._prefixes.fetch_nearest_cache(self._name, ids)
+                cached = len(ids) - len(rest)
+                parts = [rest]
+                if ticket.boundary is not None and cached < ticket.boundary < len(ids):
+                    parts = [ids[cached : ticket.boundary], ids[ticket.boundary :]]
+                made = replace(request, segments=parts, cache=cache, history=ids[:cached] or None)
+                uid = self._engine.submit([made])[0]
+            except Exception as error:
+                self._out.append((ticket, index, of_request(error)))
+                continue
+            self._running[uid] = ticket, index
+            ticket.uids[index] = uid
+            self._out.append((ticket, index, Started(cached)))
+
+    def _drop(self, ticket: Ticket) -> None:
+        """End what is left of a ticket, and keep what was computed for it (R38)."""
+        uids = [uid for uid in ticket.uids.values() if uid in self._running]
+        for uid in uids:
+            del self._running[uid]
+        for cache, tokens in self._engine.remove(uids, return_prompt_caches=True).values():
+            self._keep(tokens, cache, "assistant")
+
+    def _token(self, response: TokenResponse) -> None:
+        ticket, index = self._running[response.uid]
+        if response.finish_reason is None:
+            self._out.append((ticket, index, response))
+            return
+        del self._running[response.uid], ticket.uids[index]
+        if response.error is not None:
+            log.error("request %s failed", ticket.id, exc_info=response.error)
+            self._out.append((ticket, index, of_request(response.error)))
+            return
+        if response.prompt_cache is not None and response.all_tokens is not None:
+            self._keep(response.all_tokens, response.prompt_cache, "assistant")
+        self._out.append((ticket, index, replace(response, prompt_cache=None, all_tokens=None)))
+
+    def _keep_segment(self, uid: int) -> None:
+        cache, tokens = self._engine.extract_cache([uid])[uid]
+        self._keep(tokens, cache, "user")
+
+    def _keep(self, tokens: Any, cache: Any, kind: Any) -> None:
+        seen = max((layer.tokens_seen for layer in cache), default=0)
+        tokens = list(tokens)[:seen]
+        if not tokens:
+            return
+        try:
+            self._prefixes.insert_cache(self._name, tokens, cache, cache_type=kind)
+        except CacheError as error:
+            log.warning("a prefix of %d tokens is not kept: %s", len(tokens), error)

@@ -1,0 +1,181 @@
+"""Which models there are, and those that are loaded."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlxlm_cache import make_prompt_cache
+from mlxlm_generate import BatchGenerator
+
+from mlxlm_server.engine.engine import Engine
+from mlxlm_server.errors import ApiError, unavailable
+from mlxlm_server.settings import ServerSettings
+
+log = logging.getLogger(__name__)
+
+DEFAULT = "default_model"
+"""The name by which a request asks for whatever is served first."""
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(eq=False)
+class Loaded:
+    """A model that is ready. `texts` is the one thread that renders and tokenizes prompts."""
+
+    name: str
+    tokenizer: Any
+    engine: Engine
+    cuttable: bool
+    """Any beginning of a cached prompt can be reused: nothing recurrent, no window."""
+    created: int = field(default_factory=lambda: int(time.time()))
+    used: float = field(default_factory=time.monotonic)
+    texts: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "prompts"))
+
+
+Load = Callable[[str, str | None], tuple[Any, Any]]
+"""From a model and the path of an adapter to a model and its tokenizer."""
+
+
+class Pool:
+    """Loads models when they are first asked for; the one unused for longest makes room."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        load: Load | None = None,
+        make_generator: Callable[..., BatchGenerator] = BatchGenerator,
+    ) -> None:
+        self._settings = settings
+        self._load = load or loader(settings)
+        self._make_generator = make_generator
+        self._loaded: dict[str, Loaded] = {}
+        self._lock = asyncio.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """Names that requests may ask for; those loaded on request are among them once loaded."""
+        settings = self._settings
+        return list(dict.fromkeys([*settings.models, *settings.adapters, *self._loaded]))
+
+    @property
+    def loaded(self) -> list[Loaded]:
+        return list(self._loaded.values())
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request would be served: every engine runs, and one at least if configured."""
+        engines = [loaded.engine for loaded in self._loaded.values()]
+        return all(e.ready.is_set() for e in engines) and bool(engines or not self._settings.models)
+
+    async def get(self, name: str | None) -> Loaded:
+        """Return a model that is ready. ApiError 404 for a name that isn't served."""
+        name = self._known(name)
+        async with self._lock:
+            loaded = self._loaded.get(name)
+            if loaded is None:
+                await self._make_room()
+                loaded = await self._start(name)
+                self._loaded[name] = loaded
+        loaded.used = time.monotonic()
+        return loaded
+
+    def _known(self, name: str | None) -> str:
+        settings = self._settings
+        if name is None or name == DEFAULT:
+            if not settings.models:
+                raise ApiError(404, "This server has no default model: name one.", param="model")
+            return settings.models[0]
+        if name in self.names:
+            return name
+        if not settings.models and _REPOSITORY.fullmatch(name):
+            return name
+        served = ", ".join(self.names) or "Hugging Face repositories, as org/name"
+        raise ApiError(
+            404,
+            f"There is no model {name[:200]!r} here. Served: {served}.",
+            code="model_not_found",
+            param="model",
+        )
+
+    async def _start(self, name: str) -> Loaded:
+        settings = self._settings
+        adapter = settings.adapters.get(name)
+        base = name if adapter is None else settings.models[0]
+        if adapter is None and settings.models and name == settings.models[0]:
+            adapter = settings.adapter_path
+        try:
+            model, tokenizer = await asyncio.to_thread(self._load, base, adapter)
+        except Exception as error:
+            log.error("model %s could not be loaded", name, exc_info=error)
+            if settings.models:
+                raise unavailable(f"The model {name!r} can't be loaded.", "load_failed") from error
+            raise ApiError(
+                404, f"The model {name!r} can't be loaded.", code="model_not_found", param="model"
+            ) from error
+        engine = Engine(
+            model,
+            (base, adapter, settings.max_kv_size, settings.kv_bits, settings.kv_group_size),
+            settings,
+            stop_tokens=[[token] for token in sorted(tokenizer.eos_token_ids)],
+            make_generator=self._make_generator,
+        )
+        engine.start()
+        await asyncio.wait_for(engine.ready.wait(), 60)
+        cuttable = not any(
+            leaf.capabilities.checkpoint or not leaf.is_trimmable()
+            for layer in make_prompt_cache(model)
+            for leaf in layer.leaves()
+        )
+        return Loaded(name, tokenizer, engine, cuttable)
+
+    async def _make_room(self) -> None:
+        while len(self._loaded) >= self._settings.max_models:
+            idle = [x for x in self._loaded.values() if not x.engine.under_way]
+            if not idle:
+                raise ApiError(
+                    429,
+                    "All models that fit are busy; try again shortly.",
+                    code="models_busy",
+                    headers={"Retry-After": "5"},
+                )
+            await self._unload(min(idle, key=lambda loaded: loaded.used))
+
+    async def _unload(self, loaded: Loaded) -> None:
+        del self._loaded[loaded.name]
+        await loaded.engine.stop()
+        loaded.texts.shutdown(wait=False)
+
+    async def close(self) -> None:
+        for loaded in self.loaded:
+            await self._unload(loaded)
+
+
+def loader(settings: ServerSettings) -> Load:
+    """Return what loads models as the settings say."""
+
+    def load(name: str, adapter: str | None) -> tuple[Any, Any]:
+        from mlxlm_models import load as load_model
+        from mlxlm_models import use_default_chat_template
+
+        config = {}
+        if settings.chat_template is not None:
+            config["chat_template"] = settings.chat_template
+        model, tokenizer = load_model(
+            name,
+            config,
+            adapter_path=None if adapter is None else Path(adapter),
+            trust_remote_code=settings.trust_remote_code,
+            cpu_weights=settings.cpu_weights,
+        )
+        if settings.use_default_chat_template:
+            use_default_chat_template(tokenizer)
+        return model, tokenizer
+
+    return load

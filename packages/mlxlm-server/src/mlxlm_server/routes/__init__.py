@@ -1,0 +1,1 @@
+"""The paths that are served, a file for each dialect."""
