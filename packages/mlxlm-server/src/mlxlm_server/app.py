@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from mlxlm_server.access import Access
 from mlxlm_server.errors import ApiError, of_request
 from mlxlm_server.pool import Load, Pool
-from mlxlm_server.routes import chat, completions, service
+from mlxlm_server.routes import chat, completions, service, tokens
 from mlxlm_server.server import Server
 from mlxlm_server.settings import ServerSettings
 
@@ -48,7 +48,7 @@ def create_app(
 
     app = FastAPI(title="mlxlm", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
-    for routes in (service, completions, chat):
+    for routes in (service, completions, chat, tokens):
         app.include_router(routes.router)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid)

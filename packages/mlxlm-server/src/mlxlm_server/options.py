@@ -92,6 +92,11 @@ def check_prompt(ids: list[int], tokenizer: Any, settings: ServerSettings, param
             code="context_length_exceeded",
             param=param,
         )
+    check_ids(ids, tokenizer, param)
+
+
+def check_ids(ids: list[int], tokenizer: Any, param: str) -> None:
+    """ApiError 400 for an id that is none."""
     size = len(tokenizer)
     wrong = next((token for token in ids if not 0 <= token < size), None)
     if wrong is not None:

@@ -1,22 +1,22 @@
 """`/v1/chat/completions`: the next message of a conversation."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from mlxlm_models import ArgumentsDelta, ReasoningBudget, ReasoningDelta, TextDelta
+from mlxlm_models import ArgumentsDelta, ReasoningDelta, TextDelta
 from pydantic import BaseModel, ConfigDict, Field
 
 from mlxlm_server import sse
 from mlxlm_server.answer import Answer, Piece, TokenRecord
+from mlxlm_server.conversation import Conversation, begin
 from mlxlm_server.errors import invalid
 from mlxlm_server.options import Drawing, check_fields
-from mlxlm_server.prompts import render
 from mlxlm_server.running import Run, unless_left, usage
-from mlxlm_server.server import in_texts, server_of
+from mlxlm_server.server import server_of
 from mlxlm_server.settings import ServerSettings
 
 router = APIRouter()
@@ -50,45 +50,17 @@ class ChatRequest(Drawing):
 @router.post("/v1/chat/completions", response_model=None)
 async def chat_completions(http: Request, body: ChatRequest) -> Response:
     """Answer a conversation; reasoning and tool calls come apart from the text."""
-    server = server_of(http)
-    settings = server.settings
+    settings = server_of(http).settings
     check_fields(body, settings.strict)
     _check(body)
-    tools = None if body.tool_choice == "none" else body.tools or None
-    loaded = await server.pool.get(body.model)
-    messages = [message.model_dump() for message in body.messages]
-    arguments = {**settings.chat_template_args, **(body.chat_template_kwargs or {})}
-    try:
-        prompt = await in_texts(
-            loaded,
-            lambda: render(
-                loaded.tokenizer, messages, tools, arguments, boundary=not loaded.cuttable
-            ),
-        )
-    except (ValueError, TypeError, KeyError) as error:
-        raise invalid(f"The chat template refuses this: {error}", "messages") from error
-    thinking = loaded.tokenizer.thinking
-    opened = thinking is not None and thinking.opened_by(prompt.text)
-    constraint: Callable[[], Any] | None = None
-    if (budget := body.reasoning_budget) is not None:
-        if thinking is None:
-            raise invalid("This model's chat template knows no reasoning.", "reasoning_budget")
-
-        def constraint() -> ReasoningBudget:
-            return ReasoningBudget(loaded.tokenizer, budget, opened=opened)
-
-    run = server.begin(
-        http.scope["request_id"],
-        loaded,
-        body,
-        [prompt],
-        param="messages",
-        logprobs=(body.top_logprobs or "sampled") if body.logprobs else None,
-        constraint=constraint,
-        chat=True,
-        opened=opened,
-        tools=tools,
+    conversation = Conversation(
+        messages=[message.model_dump() for message in body.messages],
+        tools=None if body.tool_choice == "none" else body.tools,
+        arguments=body.chat_template_kwargs or {},
+        reasoning_budget=body.reasoning_budget,
     )
+    logprobs = (body.top_logprobs or "sampled") if body.logprobs else None
+    run = await begin(http, body, conversation, logprobs)
     writer = _Writer(run, body)
     if body.stream:
         return await sse.stream(writer.chunks(), settings.keepalive)

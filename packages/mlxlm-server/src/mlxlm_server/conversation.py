@@ -1,0 +1,83 @@
+"""A conversation's way to the engine, the same in every dialect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+from mlxlm_models import ReasoningBudget
+
+from mlxlm_server.errors import invalid
+from mlxlm_server.options import Drawing
+from mlxlm_server.pool import Loaded
+from mlxlm_server.prompts import Prompt, render
+from mlxlm_server.running import Run
+from mlxlm_server.server import in_texts, server_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """What a dialect makes of its request: messages and tools as in OpenAI's chat completions.
+
+    `arguments` are variables of the chat template. `param` and `budget_param` are what the
+    dialect calls the messages and the budget, for errors.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_budget: int | None = None
+    param: str = "messages"
+    budget_param: str = "reasoning_budget"
+
+
+async def rendered(http: Request, loaded: Loaded, conversation: Conversation) -> Prompt:
+    """Return the conversation's tokens; ApiError 400 where the template refuses it."""
+    arguments = {**server_of(http).settings.chat_template_args, **conversation.arguments}
+    try:
+        return await in_texts(
+            loaded,
+            lambda: render(
+                loaded.tokenizer,
+                conversation.messages,
+                conversation.tools or None,
+                arguments,
+                boundary=not loaded.cuttable,
+            ),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        message = f"The chat template refuses this: {error}"
+        raise invalid(message, conversation.param) from error
+
+
+async def begin(
+    http: Request, body: Drawing, conversation: Conversation, logprobs: Any = None
+) -> Run:
+    """Return the answers to a conversation, which start once their pieces are iterated."""
+    server = server_of(http)
+    loaded = await server.pool.get(body.model)
+    prompt = await rendered(http, loaded, conversation)
+    thinking = loaded.tokenizer.thinking
+    opened = thinking is not None and thinking.opened_by(prompt.text)
+    constraint: Callable[[], Any] | None = None
+    if (budget := conversation.reasoning_budget) is not None:
+        if thinking is None:
+            raise invalid(
+                "This model's chat template knows no reasoning.", conversation.budget_param
+            )
+
+        def constraint() -> ReasoningBudget:
+            return ReasoningBudget(loaded.tokenizer, budget, opened=opened)
+
+    return server.begin(
+        http.scope["request_id"],
+        loaded,
+        body,
+        [prompt],
+        param=conversation.param,
+        logprobs=logprobs,
+        constraint=constraint,
+        chat=True,
+        opened=opened,
+        tools=conversation.tools or None,
+    )
