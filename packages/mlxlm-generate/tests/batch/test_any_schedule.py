@@ -22,6 +22,7 @@ from mlxlm_generate import BatchGenerator, Drafter, DraftLength, NGramDrafter, g
 from mlxlm_generate.batch import guessing
 from mlxlm_sample import SamplingWarning, make_logits_processors, make_sampler
 
+VOCAB = 258
 PACKED = {"group_size": 32, "bits": 8}
 
 STACKS: dict[str, Callable[[], list[Cache]]] = {
@@ -57,16 +58,42 @@ class Plan:
     seed: int
     penalties: dict[str, Any]
     own_processor: bool
+    own_sampler: bool
+    constrained: bool
     history: list[int] | None
 
     def sampler(self) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SamplingWarning)
-            return self.sampling and make_sampler(**self.sampling, key=self.seed)
+            made = make_sampler(**(self.sampling or {}), key=self.seed)
+        if self.own_sampler:
+            return lambda logprobs: made(logprobs)  # each call draws from the next key
+        return self.sampling and made
 
     def processors(self) -> Any:
         own = [lambda tokens, logits: logits * 0.5 + tokens[-1] % 7 * 0.01]
         return make_logits_processors(**self.penalties) + own * self.own_processor
+
+
+class Neighbours:
+    """Forbids a third of the tokens, depending on the one before."""
+
+    def __init__(self, tokens: list[int]) -> None:
+        self.tokens = list(tokens)
+
+    def mask(self) -> mx.array:
+        return allowed(self.tokens[-1])
+
+    def advance(self, token: int) -> None:
+        assert self.mask()[token].item()
+        self.tokens.append(token)
+
+    def rollback(self, n: int) -> None:
+        del self.tokens[len(self.tokens) - n :]
+
+
+def allowed(before: Any) -> mx.array:
+    return (mx.arange(VOCAB) + before) % 3 != 0
 
 
 @st.composite
@@ -90,6 +117,8 @@ def plans(draw: st.DrawFn) -> Plan:
         seed=draw(st.integers(0, 99)),
         penalties=draw(st.just({}) | Penalties),
         own_processor=draw(st.integers(0, 5)) == 5,
+        own_sampler=draw(st.integers(0, 5)) == 5,
+        constrained=draw(st.integers(0, 3)) == 3,
         history=draw(st.none() | st.none() | Tokens),
     )
 
@@ -114,12 +143,15 @@ def filled(model: Any, tokens: list[int]) -> list[Cache]:
 
 def alone(model: Any, plan: Plan, step_size: int, **options: Any) -> list[int]:
     cache = filled(model, plan.history) if plan.history else None
+    processors = plan.processors()
+    if plan.constrained:
+        processors.append(lambda ids, logits: mx.where(allowed(ids[-1]), logits, -mx.inf))
     steps = generate_step(
         plan.prompt,
         model,
         max_tokens=plan.max_tokens,
         sampler=plan.sampler(),
-        logits_processors=plan.processors(),
+        logits_processors=processors,
         prompt_cache=cache,
         prefill_step_size=step_size,
         **options,
@@ -142,6 +174,7 @@ def together(model: Any, requests: list[Plan], engine: dict[str, Any]) -> list[l
                         caches=[filled(model, plan.history) if plan.history else None],
                         samplers=[plan.sampler()],
                         logits_processors=[plan.processors()],
+                        constraints=[Neighbours(plan.prompt) if plan.constrained else None],
                     )
                     uids[uid], answers[number] = number, []
             prompts, responses = generator.next()
@@ -213,25 +246,22 @@ class Knowing(Drafter):
         self.ended = True
 
 
-@pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.parametrize("kind", ["knowing", "ngrams"])
-@settings(max_examples=10, deadline=None)
-@given(
-    requests=st.lists(plans(), min_size=1, max_size=6),
-    engine=engines(),
-    wrong=st.integers(2, 5),
-    longest=st.integers(1, 4),
-    start=st.none() | st.integers(0, 20),
-)
-def test_R27_R59_R28_tokens_are_those_of_a_solo_run_with_guesses(
+Guesses = {
+    "requests": st.lists(plans(), min_size=1, max_size=6),
+    "engine": engines(),
+    "wrong": st.integers(2, 5),
+    "longest": st.integers(1, 4),
+}
+
+
+def compare_guessing(
     model: Any,
-    stack: str,
     kind: str,
     requests: list[Plan],
     engine: dict[str, Any],
     wrong: int,
     longest: int,
-    start: int | None,
+    **options: Any,
 ) -> None:
     made: list[Knowing] = []
 
@@ -241,17 +271,40 @@ def test_R27_R59_R28_tokens_are_those_of_a_solo_run_with_guesses(
 
     engine["drafter"] = knowing if kind == "knowing" else lambda: NGramDrafter(2, 1)
     engine["num_draft_tokens"] = longest
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guessing, "DraftLength", Always)
+        compare(model, requests, engine, **options)
+    assert all(drafter.ended for drafter in made)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("kind", ["knowing", "ngrams"])
+@settings(max_examples=10, deadline=None)
+@given(**Guesses, start=st.none() | st.integers(0, 20))
+def test_R27_R59_R28_tokens_are_those_of_a_solo_run_with_guesses(
+    model: Any, stack: str, kind: str, start: int | None, **plan: Any
+) -> None:
     options: dict[str, Any] = {}
     if start is not None and stack in ("plain", "windows", "sinks"):
         options = {"kv_bits": 8, "kv_group_size": 32, "quantized_kv_start": start}
     model.caches = STACKS[stack]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guessing, "DraftLength", Always)
-        try:
-            compare(model, requests, engine, **options)
-        finally:
-            model.caches = None
-    assert all(drafter.ended for drafter in made)
+    try:
+        compare_guessing(model, kind, **plan, **options)
+    finally:
+        model.caches = None
+
+
+@pytest.mark.parametrize("kind", ["knowing", "ngrams"])
+@settings(max_examples=15, deadline=None)
+@given(**Guesses)
+def test_R23_R27_R59_recurrent_rows_with_guesses(hybrid_model: Any, kind: str, **plan: Any) -> None:
+    compare_guessing(hybrid_model, kind, **plan)
+
+
+@settings(max_examples=15, deadline=None)
+@given(**Guesses)
+def test_R23_R27_R59_lists_of_caches_with_guesses(lists_model: Any, **plan: Any) -> None:
+    compare_guessing(lists_model, "knowing", **plan)
 
 
 def test_R27_guesses_settle_several_tokens_of_all_rows_in_a_step(

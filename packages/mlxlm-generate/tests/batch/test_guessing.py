@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -9,9 +10,10 @@ from mlxlm_generate import (
     InvalidOption,
     ModelDrafter,
     Request,
+    generate_step,
 )
 from mlxlm_generate.batch import guessing
-from mlxlm_generate.batch.choose import Chosen
+from mlxlm_generate.batch.chosen import Chosen, mixed
 from mlxlm_sample import make_sampler
 
 
@@ -102,12 +104,110 @@ def test_guesses_that_are_no_tokens_are_refused(model: Any) -> None:
     assert answers[0] == answers[1]
 
 
-def test_R23_recurrent_rows_decode_plainly(hybrid_model: Any) -> None:
-    with BatchGenerator(hybrid_model, drafter=lambda: ModelDrafter(hybrid_model)) as generator:
-        generator.insert([[1, 2], [3]], 8)
+def guessed(model: Any, request: Callable[[], Request], drafter: Any) -> tuple[list[int], int]:
+    """Return the tokens of a request beside a plain one, and how many had been guessed."""
+    with BatchGenerator(model, drafter=drafter) as generator:
+        uid, _ = generator.submit([request(), Request([[3]], 12)])
+        answer = run(generator)[uid]
+    assert answer[-1].error is None
+    return [r.token for r in answer], sum(r.from_draft for r in answer)
+
+
+def test_R23_recurrent_rows_are_guessed_together(hybrid_model: Any) -> None:
+    request = lambda: Request([[1, 2]], 12)  # noqa: E731
+    plain, _ = guessed(hybrid_model, request, None)
+    answer, right = guessed(hybrid_model, request, lambda: ModelDrafter(hybrid_model))
+    assert answer == plain
+    assert right >= 7
+
+
+class Even:
+    """Allows even tokens, and counts how far it looked ahead."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.ahead = 0
+
+    def mask(self) -> mx.array:
+        return mx.arange(200) % 2 == 0
+
+    def advance(self, token: int) -> None:
+        self.tokens.append(token)
+
+    def rollback(self, n: int) -> None:
+        self.ahead += n
+        del self.tokens[len(self.tokens) - n :]
+
+
+@pytest.mark.parametrize("kind", ["constraint", "processor", "sampler"])
+def test_R27_rows_with_something_of_their_own_are_guessed_too(model: Any, kind: str) -> None:
+    constraints: list[Even] = []
+    calls: list[int] = []
+
+    def sampler(logprobs: mx.array) -> mx.array:
+        calls.append(1)
+        return mx.argmin(logprobs, axis=-1)
+
+    def request() -> Request:
+        if kind == "constraint":
+            constraints.append(Even())
+            return Request([[1, 2]], 12, constraint=constraints[-1])
+        if kind == "processor":
+            bias = 3.0 * (mx.arange(258) % 3 == 0)
+            return Request([[1, 2]], 12, logits_processors=[lambda _, x: x + bias])
+        return Request([[1, 2]], 12, sampler=sampler)
+
+    plain, _ = guessed(model, request, None)
+    calls.clear()
+    answer, right = guessed(model, request, lambda: Told([1, 2, *plain]))
+    assert answer == plain
+    assert right >= 7
+    if kind == "constraint":
+        assert constraints[-1].ahead >= right
+        assert constraints[-1].tokens == plain[:-1]  # the last ends the answer
+    assert len(calls) == (12 if kind == "sampler" else 0)  # one for each token: none was in vain
+
+
+class Told(Drafter):
+    """Guesses a text that it knows."""
+
+    def __init__(self, text: list[int]) -> None:
+        self.text, self.seen = text, 0
+
+    def extend(self, tokens: Any, /) -> None:
+        self.seen += len(tokens)
+
+    def propose(self, limit: int, draw: Any, /) -> Any:
+        return self.text[self.seen : self.seen + limit]
+
+
+@pytest.mark.parametrize("where", ["mask", "advance", "rollback"])
+def test_R31_a_constraint_that_fails_ahead_ends_its_row_alone(model: Any, where: str) -> None:
+    class Failing(Even):
+        def rollback(self, n: int) -> None:
+            if where == "rollback":
+                raise RuntimeError("back")
+            super().rollback(n)
+
+        def advance(self, token: int) -> None:
+            super().advance(token)
+            if where == "advance" and len(self.tokens) > 4:
+                raise RuntimeError("on")
+
+        def mask(self) -> mx.array:
+            if where == "mask" and len(self.tokens) > 4:
+                raise RuntimeError("no mask")
+            return super().mask()
+
+    with BatchGenerator(model, drafter=lambda: Told([2] * 99)) as generator:
+        bad, good = generator.submit(
+            [Request([[1]], 12, constraint=Failing()), Request([[3, 4]], 12)]
+        )
         answers = run(generator)
-    assert [len(row) for row in answers.values()] == [8, 8]
-    assert not any(r.from_draft for row in answers.values() for r in row)
+    assert str(answers[bad][-1].error) in ("back", "on", "no mask")
+    assert [r.token for r in answers[good]] == [
+        t for t, _ in generate_step([3, 4], model, max_tokens=12)
+    ]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt])
@@ -153,6 +253,6 @@ def test_what_was_chosen_at_places_of_each_row() -> None:
         Chosen(mx.array([1, 2]), full={0: mx.array([0.1])}),
         Chosen(mx.array([3, 4]), full={0: mx.array([0.2])}),
     ]
-    chosen = guessing.mixed(places, [1, 0])
+    chosen = mixed(places, [1, 0])
     assert chosen.tokens.tolist() == [3, 2]
     assert chosen.full[0].tolist() == pytest.approx([0.2])

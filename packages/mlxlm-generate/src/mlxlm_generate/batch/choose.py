@@ -1,75 +1,33 @@
 """From the logits of all rows to their next tokens."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 from mlxlm_sample import RowProcessors, RowSampler, fold_in
 
+from mlxlm_generate.batch.chosen import Chosen
 from mlxlm_generate.batch.constraint import padded_mask
 from mlxlm_generate.batch.rows import Row
 from mlxlm_generate.errors import GenerationError
-from mlxlm_generate.logprobs import NO_LOGPROBS, Logprobs, log_softmax
+from mlxlm_generate.logprobs import log_softmax
 
 
 class WrongShape(GenerationError, ValueError):
     """What a processor or a sampler returned has another shape than it must have."""
 
 
-@dataclass
-class Chosen:
-    """Tokens (B,) and what was asked about them: lazy arrays."""
-
-    tokens: mx.array
-    sampled: mx.array | None = None
-    top: tuple[mx.array, mx.array] | None = None
-    full: dict[int, mx.array] = field(default_factory=dict)
-
-    def arrays(self) -> list[mx.array]:
-        """What to evaluate."""
-        others = [a for a in (self.sampled, *(self.top or ())) if a is not None]
-        return [self.tokens, *others, *self.full.values()]
-
-    def take(self, rows: Sequence[int]) -> "Chosen":
-        """Return the part of some rows."""
-        at = mx.array(list(rows), dtype=mx.int32)
-        return Chosen(
-            self.tokens[at],
-            None if self.sampled is None else self.sampled[at],
-            None if self.top is None else (self.top[0][at], self.top[1][at]),
-            {new: self.full[old] for new, old in enumerate(rows) if old in self.full},
-        )
-
-    def read(self) -> "Read":
-        """Wait for the arrays and return them as numbers."""
-        top: Any = None if self.top is None else tuple(part.tolist() for part in self.top)
-        tokens: Any = self.tokens.tolist()
-        sampled: Any = None if self.sampled is None else self.sampled.tolist()
-        return Read(tokens, sampled, top, self.full)
-
-
 @dataclass(frozen=True)
-class Read:
-    """What `Chosen` holds, on the host."""
+class Place:
+    """Where a check of guesses is: the rows whose guesses were right up to there.
 
-    tokens: list[int]
-    sampled: list[float] | None
-    top: tuple[list[list[int]], list[list[float]]] | None
-    full: dict[int, mx.array]
+    Nothing of somebody's own is called for other rows. `masks` are what constraints
+    allow, by row; one without a mask allows all.
+    """
 
-    def record(self, i: int, row: Row) -> Logprobs:
-        """Return what the request of row `i` asked for."""
-        request = row.request.logprobs
-        if request is None or self.sampled is None:
-            return NO_LOGPROBS
-        if request == "full":
-            return Logprobs(self.sampled[i], full=self.full[i])
-        if request == "sampled" or self.top is None:
-            return Logprobs(self.sampled[i])
-        pairs = zip(self.top[0][i], self.top[1][i], strict=True)
-        likeliest = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
-        return Logprobs(self.sampled[i], top=tuple(likeliest[:request]))
+    rows: Container[int]
+    masks: Mapping[int, mx.array]
 
 
 class RowChooser:
@@ -77,8 +35,8 @@ class RowChooser:
 
     What all rows need is one pass over the batch, and so are the samplers and processors
     of mlxlm-sample, whatever their settings. Those of somebody's own, and constraints, are
-    called row by row; an exception in one is put into its
-    row's `fault`, and the row's token is then meaningless.
+    called row by row; an exception in one is put into its row's `fault`, and the row's token
+    is then meaningless.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -106,23 +64,26 @@ class RowChooser:
 
     @property
     def rewinds(self) -> bool:
-        """Whether choices can be taken back: nothing of somebody else's is asked."""
-        return not (self._processed or self._constrained or self._own)
+        """Whether choices can be taken back: no sampler or processor is somebody's own."""
+        return not (self._processed or self._own)
 
     def forget(self) -> None:
         """Start again from the rows' tokens, after choices that were not taken."""
         self._penalties = None
 
-    def __call__(self, logits: mx.array, fed: mx.array) -> Chosen:
-        """Choose from logits (B, V), which came of feeding the tokens `fed` (B,)."""
+    def __call__(self, logits: mx.array, fed: mx.array, place: Place | None = None) -> Chosen:
+        """Choose from logits (B, V), which came of feeding the tokens `fed` (B,).
+
+        Without a `place` these are all rows' next tokens.
+        """
         if self._penalties is None and self._penalized:
             self._penalties = self._make_penalties(fed)
         self._check(logits.shape[-1])
-        logits = self._allowed(self._process(self._penalize(logits)))
+        logits = self._allowed(self._process(self._penalize(logits), place), place)
         logprobs = None
         if self._own or not self._sampler.greedy:
             logprobs = log_softmax(logits)
-            tokens = self._draw(logprobs)
+            tokens = self._draw(logprobs, place)
         else:
             tokens = mx.argmax(logits, axis=-1)
         chosen = Chosen(tokens)
@@ -131,8 +92,9 @@ class RowChooser:
             chosen = self._observe(tokens, logprobs)
         # Last, so that an interrupted call can be made again.
         for i, row in self._processed:
-            assert row.history is not None
-            row.history.update_and_fetch(tokens[i : i + 1])
+            if place is None or i in place.rows:
+                assert row.history is not None
+                row.history.update_and_fetch(tokens[i : i + 1])
         if self._penalties is not None:
             self._penalties.append(tokens[self._penalized_rows])
         for row in self._rows:
@@ -177,12 +139,12 @@ class RowChooser:
             axis=0,
         )
 
-    def _process(self, logits: mx.array) -> mx.array:
+    def _process(self, logits: mx.array, place: Place | None) -> mx.array:
         if not self._processed:
             return logits
         pieces, done = [], 0
         for i, row in self._processed:
-            if not row.wants_more:
+            if not _asks(i, row, place):
                 continue
             one = logits[i : i + 1]
             try:
@@ -201,16 +163,16 @@ class RowChooser:
             pieces.append(logits[done:])
         return mx.concatenate(pieces) if len(pieces) > 1 else pieces[0]
 
-    def _allowed(self, logits: mx.array) -> mx.array:
+    def _allowed(self, logits: mx.array, place: Place | None) -> mx.array:
         """Rule out what constraints forbid, and stop tokens that come too early."""
         size = logits.shape[-1]
         masks, at = [], []
         for i, row in self._constrained:
-            if row.fault is not None or not row.wants_more:
+            if row.fault is not None or not _asks(i, row, place):
                 continue
             try:
                 assert row.request.constraint is not None
-                mask = row.request.constraint.mask()
+                mask = row.request.constraint.mask() if place is None else place.masks.get(i)
                 if mask is not None:
                     masks.append(padded_mask(mask, size))
                     at.append(i)
@@ -233,14 +195,14 @@ class RowChooser:
             logits[mx.array([i for i, _ in early])[:, None], mx.array(ids)] = -mx.inf
         return logits
 
-    def _draw(self, logprobs: mx.array) -> mx.array:
+    def _draw(self, logprobs: mx.array, place: Place | None) -> mx.array:
         keys = self._keys
         if not self._sampler.greedy:
             places = mx.array([row.drawn for row in self._rows], dtype=mx.uint32)
             keys = fold_in(keys, places)
         tokens = self._sampler(logprobs, keys)
         for i, row in self._own:
-            if not row.wants_more:
+            if not _asks(i, row, place):
                 continue
             try:
                 assert row.sampler is not None
@@ -260,6 +222,10 @@ class RowChooser:
             top = ids, mx.take_along_axis(logprobs, ids, axis=-1)
         full = {i: mx.contiguous(logprobs[i]) for i in self._full}
         return Chosen(tokens, sampled, top, full)
+
+
+def _asks(i: int, row: Row, place: Place | None) -> bool:
+    return row.wants_more and (place is None or i in place.rows)
 
 
 def _expect(array: Any, shape: tuple[int, ...], who: str) -> None:

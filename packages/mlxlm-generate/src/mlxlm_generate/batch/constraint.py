@@ -1,6 +1,7 @@
 """Which tokens may come next, as a grammar says."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Collection, Sequence
+from typing import Protocol, cast, runtime_checkable
 
 import mlx.core as mx
 
@@ -41,3 +42,34 @@ def padded_mask(mask: mx.array, size: int) -> mx.array:
     if mask.size == size:
         return mask
     return mx.concatenate([mask, mx.zeros((size - mask.size,), dtype=mx.bool_)])
+
+
+def look_ahead(
+    constraint: TokenConstraint, guesses: Sequence[int], ends: Collection[int], size: int
+) -> tuple[list[int], list[mx.array | None]]:
+    """Return the first guesses, those that are allowed, and the mask (size,) of each place.
+
+    One place more than there are guesses, unless the last is one of `ends`. The constraint
+    is then where it was.
+    """
+    masks, taken = [_mask(constraint, size)], 0
+    try:
+        while taken < len(guesses) and _allows(masks[-1], guesses[taken], size):
+            if guesses[taken] in ends:
+                return list(guesses[: taken + 1]), masks
+            constraint.advance(guesses[taken])
+            taken += 1
+            masks.append(_mask(constraint, size))
+    finally:
+        if taken:
+            constraint.rollback(taken)
+    return list(guesses[:taken]), masks
+
+
+def _mask(constraint: TokenConstraint, size: int) -> mx.array | None:
+    mask = constraint.mask()
+    return None if mask is None else padded_mask(mask, size)
+
+
+def _allows(mask: mx.array | None, token: int, size: int) -> bool:
+    return 0 <= token < size and (mask is None or cast(bool, mask[token].item()))

@@ -1,12 +1,15 @@
 """Guesses of several rows, checked in one pass of the model."""
 
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
 import mlx.core as mx
 from mlxlm_sample import RowSampler, fold_in
 
-from mlxlm_generate.batch.choose import Chosen
+from mlxlm_generate.batch.choose import Place, RowChooser
+from mlxlm_generate.batch.chosen import Chosen, Read, mixed
+from mlxlm_generate.batch.constraint import look_ahead
 from mlxlm_generate.batch.lane import Lane, whole
 from mlxlm_generate.batch.response import TokenResponse
 from mlxlm_generate.batch.rows import Row
@@ -23,9 +26,10 @@ from mlxlm_generate.speculate.steps import widened
 class Guessing:
     """Decodes lanes with guesses where that pays, which is measured for each batch size.
 
-    Sizes from one power of two to the next count as one. A lane decodes plainly where its
-    caches hold recurrent state, or where a row has a constraint or a sampler or processor
-    of somebody's own.
+    Sizes from one power of two to the next count as one. A lane decodes plainly where
+    tokens can never be taken back from its caches. Constraints look ahead along the
+    guesses and go back; where a sampler or a processor is somebody's own, whose calls
+    can't be taken back, places are chosen one after another.
     """
 
     def __init__(self, longest: int, quantization: KVQuantization | None) -> None:
@@ -42,7 +46,7 @@ class Guessing:
         size = (len(lane) - 1).bit_length()
         length = self._lengths.setdefault(size, DraftLength(self.longest))
         wanted, began, given = length.next(), perf_counter(), len(out)
-        able = wanted and not lane.under_way and lane.goes_back and lane.chooser.rewinds
+        able = wanted and not lane.under_way and lane.goes_back
         if not (able and any(row.guesses_now() for row in lane.rows)):
             lane.step(model, out)
             if len(out) > given:
@@ -54,11 +58,12 @@ class Guessing:
         began = perf_counter()
         self._vocabulary = self._vocabulary or vocabulary(model)
         guesses = [self._guesses(row, wanted) for row in lane.rows]
+        masks = [self._masks(row, own) for row, own in zip(lane.rows, guesses, strict=True)]
         drafted = max(map(len, guesses))
         if drafted == 0:
             lane.step(model, out)  # whose tokens the next step gives out
             return
-        kept = self._check(lane, model, guesses, out)
+        kept = self._check(lane, model, guesses, masks, out)
         right = [k - 1 for k in kept]
         length.checked(drafted, max(right), perf_counter() - began, sum(right) / len(right) + 1)
 
@@ -83,6 +88,18 @@ class Guessing:
             row.fault = error
             return []
 
+    def _masks(self, row: Row, guesses: list[int]) -> list[mx.array | None]:
+        """Return what a row's constraint allows at each place; it cuts off what it forbids."""
+        constraint = row.request.constraint
+        if constraint is None or row.finish_reason is not None or row.fault is not None:
+            return []
+        try:
+            guesses[:], masks = look_ahead(constraint, guesses, row.stops, self._vocabulary)
+        except Exception as error:
+            row.fault = error
+            guesses[:], masks = [], []
+        return masks
+
     def _draw(self, row: Row) -> Draw:
         sampler, place = RowSampler([row.options]), [row.drawn]
 
@@ -97,51 +114,48 @@ class Guessing:
         return draw
 
     def _check(
-        self, lane: Lane, model: Model, guesses: list[list[int]], out: list[TokenResponse]
+        self,
+        lane: Lane,
+        model: Model,
+        guesses: list[list[int]],
+        masks: list[list[mx.array | None]],
+        out: list[TokenResponse],
     ) -> list[int]:
         """Feed each row's latest token and guesses; return how many of these stay fed."""
         rows, choose = lane.rows, lane.chooser
-        width = 1 + max(map(len, guesses))
-        most = self._vocabulary - 1
-        fed = mx.array(
-            [
-                # A guess that is no token is refused, but must not be looked up.
-                [
-                    row.tokens[-1],
-                    *(min(max(g, 0), most) for g in own),
-                    *[0] * (width - 1 - len(own)),
-                ]
-                for row, own in zip(rows, guesses, strict=True)
-            ],
-            dtype=mx.uint32,
-        )
+        fed = self._fed(rows, guesses)
+        width = fed.shape[1]
         lane.checkpoint(self.longest + 1)
         with whole(lane.caches):
             logits = model(fed, cache=lane.caches)
-        kept = [0] * len(rows)
+        before = [row.count for row in rows]
+        right = set(range(len(rows)))  # the rows whose guesses were right so far
         places: list[Chosen] = []
         done = False
         try:
-            places = [choose(logits[:, place], fed[:, place]) for place in range(width)]
-            mx.eval([array for place in places for array in place.arrays()])
-            reads = [place.read() for place in places]
-            for i, (row, own) in enumerate(zip(rows, guesses, strict=True)):
-                kept[i] = 1
-                for read, guess in zip(reads, own, strict=False):
+            allowed = [
+                {i: m for i, own in enumerate(masks) if (m := _at(own, place)) is not None}
+                for place in range(width)
+            ]
+            for place, read in enumerate(_reads(choose, logits, fed, allowed, right, places)):
+                for i in sorted(right):
+                    row, own = rows[i], guesses[i]
                     ended = row.finish_reason is not None or row.fault is not None
-                    if ended or read.tokens[i] != guess:
-                        break
-                    out.append(row.accept(guess, read.record(i, row), from_draft=True))
-                    kept[i] += 1
-                row.learn(len(own), kept[i] - 1, self.longest)
+                    if ended or place == len(own) or read.tokens[i] != own[place]:
+                        right.discard(i)
+                        row.learn(len(own), place, self.longest)
+                    else:
+                        out.append(row.accept(own[place], read.record(i, row), from_draft=True))
+                if not right:
+                    break
             done = True
         finally:
-            if not done:  # interrupted: each row's latest token is to be fed again
-                kept = [max(0, k - 1) for k in kept]
-            lane.take_back([width - k for k in kept])
+            # Where it was interrupted each row's latest token is to be fed again.
+            kept = [row.count - n + done for row, n in zip(rows, before, strict=True)]
+            lane.keep(model, fed, kept)
             for row, k in zip(rows, kept, strict=True):
                 row.fed += k
-                row.drawn = row.count + done
+                row.chose_ahead(done)
             choose.forget()
             latest: Any = [row.tokens[-1] for row in rows]
             lane.go_on_from(
@@ -155,19 +169,37 @@ class Guessing:
                 out.append(row.failure(row.fault))
         return kept
 
+    def _fed(self, rows: list[Row], guesses: list[list[int]]) -> mx.array:
+        """Return each row's latest token and guesses, (B, L)."""
+        most, width = self._vocabulary - 1, max(map(len, guesses))
+        fed: Any = [
+            # A guess that is no token is refused, but must not be looked up.
+            [row.tokens[-1], *(min(max(g, 0), most) for g in own), *[0] * (width - len(own))]
+            for row, own in zip(rows, guesses, strict=True)
+        ]
+        return mx.array(fed, dtype=mx.uint32)
 
-def mixed(places: list[Chosen], at: list[int]) -> Chosen:
-    """Return what was chosen for each row at a place of its own."""
-    where, rows = mx.array(at), mx.arange(len(at))
 
-    def pick(arrays: list[mx.array]) -> mx.array:
-        return mx.stack(arrays)[where, rows]
+def _reads(
+    choose: RowChooser,
+    logits: mx.array,
+    fed: mx.array,
+    allowed: list[dict[int, mx.array]],
+    right: set[int],
+    places: list[Chosen],
+) -> Iterator[Read]:
+    """Choose at each place and add it to `places`; all at once where that can be taken back."""
+    turns = [(logits[:, at], fed[:, at], Place(right, masks)) for at, masks in enumerate(allowed)]
+    if choose.rewinds:
+        places += [choose(*turn) for turn in turns]
+        mx.eval([array for place in places for array in place.arrays()])
+        yield from [place.read() for place in places]
+    else:
+        for turn in turns:
+            places.append(choose(*turn))
+            mx.eval(places[-1].arrays(), *choose.pending())
+            yield places[-1].read()
 
-    tops = [place.top for place in places if place.top is not None]
-    sampled = [place.sampled for place in places if place.sampled is not None]
-    return Chosen(
-        pick([place.tokens for place in places]),
-        pick(sampled) if sampled else None,
-        (pick([ids for ids, _ in tops]), pick([values for _, values in tops])) if tops else None,
-        {i: places[place].full[i] for i, place in enumerate(at) if i in places[place].full},
-    )
+
+def _at(masks: list[mx.array | None], place: int) -> mx.array | None:
+    return masks[place] if place < len(masks) else None

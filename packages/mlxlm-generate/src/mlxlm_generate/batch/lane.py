@@ -8,6 +8,7 @@ import mlx.core as mx
 from mlxlm_cache import (
     ArraysCache,
     Cache,
+    CacheNotTrimmable,
     can_checkpoint_prompt_cache,
     can_merge_prompt_cache,
     checkpoint_prompt_cache,
@@ -15,12 +16,15 @@ from mlxlm_cache import (
     extend_prompt_cache,
     extract_prompt_cache,
     filter_prompt_cache,
+    finalize_prompt_cache,
     merge_prompt_caches,
+    prepare_prompt_cache,
     trim_prompt_cache,
     trim_prompt_rows,
 )
 
-from mlxlm_generate.batch.choose import Chosen, RowChooser
+from mlxlm_generate.batch.choose import RowChooser
+from mlxlm_generate.batch.chosen import Chosen, joined
 from mlxlm_generate.batch.response import TokenResponse
 from mlxlm_generate.batch.rows import Row
 from mlxlm_generate.protocols import Model
@@ -99,7 +103,7 @@ class Lane:
     @property
     def goes_back(self) -> bool:
         """Whether each row can give back a number of tokens of its own."""
-        return not self._recurrent_leaves() and can_checkpoint_prompt_cache(self.caches)
+        return can_checkpoint_prompt_cache(self.caches)
 
     def checkpoint(self, tokens: int) -> None:
         """Let up to `tokens` of the tokens to come be taken back."""
@@ -107,14 +111,35 @@ class Lane:
             checkpoint_prompt_cache(self.caches, tokens)
             self._checkpointed = tokens
 
-    def take_back(self, counts: Sequence[int]) -> None:
-        """Take each row's number of latest tokens back."""
+    def keep(self, model: Model, fed: mx.array, counts: Sequence[int]) -> None:
+        """Take back all but each row's first ones of the latest tokens, `fed` (B, L)."""
+        width = fed.shape[1]
+        try:
+            self._take_back([width - n for n in counts])
+        except CacheNotTrimmable:
+            # A state that cannot be had at this place is made again from that before.
+            self._take_back([width] * len(counts))
+            self._feed_again(model, fed, counts)
+        _async_eval(self._recurrent_states())
+
+    def _take_back(self, counts: Sequence[int]) -> None:
         if not any(counts):
             return
         if self.batched:
             trim_prompt_rows(self.caches, counts)
         else:
             trim_prompt_cache(self.caches, counts[0])
+
+    def _feed_again(self, model: Model, fed: mx.array, counts: Sequence[int]) -> None:
+        most = max(counts)
+        padding = [most - n for n in counts]
+        if any(padding):
+            prepare_prompt_cache(self.caches, lengths=counts, right_padding=padding)
+        if most:
+            model(fed[:, :most], cache=self.caches)
+        if any(padding):
+            finalize_prompt_cache(self.caches)
+        _async_eval(states(self.caches))
 
     def go_on_from(self, chosen: Chosen, *, readable: bool) -> None:
         """Set each row's latest token, which the caches have not seen."""
@@ -235,35 +260,6 @@ class Lane:
         self._chooser = self._recurrent = None
         self._checkpointed = -1 if self._checkpointed else 0  # the caches are others
         _async_eval(states(self.caches), *self._current.arrays())
-
-
-def joined(parts: Sequence[tuple[Chosen, int]]) -> Chosen:
-    """Join what was chosen; rows that were not observed get zeros, which nobody reads."""
-    tokens = mx.concatenate([c.tokens.astype(mx.uint32) for c, _ in parts])
-    sampled = None
-    if any(c.sampled is not None for c, _ in parts):
-        sampled = mx.concatenate(
-            [mx.zeros(n) if c.sampled is None else c.sampled for c, n in parts]
-        )
-    widths = [c.top[0].shape[1] for c, _ in parts if c.top is not None]
-    top = None
-    if widths:
-        most = max(widths)
-        ids, values = zip(*(_widened(c, n, most) for c, n in parts), strict=True)
-        top = mx.concatenate(list(ids)), mx.concatenate(list(values))
-    full, start = {}, 0
-    for c, n in parts:
-        full.update({start + i: logprobs for i, logprobs in c.full.items()})
-        start += n
-    return Chosen(tokens, sampled, top, full)
-
-
-def _widened(chosen: Chosen, rows: int, width: int) -> tuple[mx.array, mx.array]:
-    if chosen.top is None:
-        return mx.zeros((rows, width), dtype=mx.uint32), mx.full((rows, width), -mx.inf)
-    ids, values = chosen.top
-    more = [(0, 0), (0, width - ids.shape[1])]
-    return mx.pad(ids, more), mx.pad(values, more, constant_values=-mx.inf)
 
 
 def kind(caches: Sequence[Cache], batched: bool) -> Kind | None:

@@ -115,6 +115,12 @@ class Row:
             self.fault = error
             return False
 
+    def chose_ahead(self, done: bool) -> None:
+        """Set what was chosen to what was given out, and one more where that is `done`."""
+        self.drawn = self.count + done
+        if self.history is not None:
+            self.history.trim(max(0, len(self.history) - len(self.tokens) - done))
+
     def learn(self, drafted: int, accepted: int, longest: int) -> None:
         """Adapt how many tokens to guess."""
         if drafted:
