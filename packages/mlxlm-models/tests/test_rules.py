@@ -7,6 +7,7 @@ from mlxlm_models.rules import (
     COMMON_RULES,
     Drop,
     DropWhen,
+    Increase,
     Rename,
     Reshape,
     Split,
@@ -140,6 +141,15 @@ def test_transpose_leaves_what_is_in_order() -> None:
     config = SimpleNamespace(hidden=3)
     assert rule({"w": mx.zeros((2, 3, 4))}, config)["w"].shape == (2, 4, 3)
     assert rule({"w": mx.zeros((2, 4, 3))}, config)["w"].shape == (2, 4, 3)
+
+
+def test_increase_needs_the_sign_of_the_public_layout() -> None:
+    rule = Increase("*norm.weight", sign="*.moe.*")
+    converted = rule(tensors("a.norm.weight", "a.mlp.gate"), None)
+    assert converted["a.norm.weight"].tolist() == [0.0, 0.0]
+    public = rule(tensors("a.norm.weight", "a.moe.gate"), None)
+    assert public["a.norm.weight"].tolist() == [1.0, 1.0]
+    assert public["a.moe.gate"].tolist() == [0.0, 0.0]
 
 
 def test_reshape_asks_the_config() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .base import Case, Config, tiny
+from .base import LLAMA3, Case, Config, tiny
 
 _SAME: Config = {}
 
@@ -22,6 +22,14 @@ OPENELM = {
     "num_kv_heads": [1, 2],
     "ffn_multipliers": [1.0, 1.7],
     "rope_freq_constant": 100,
+}
+PHIXTRAL = {
+    "vocab_size": 48,
+    "n_embd": 32,
+    "n_head": 4,
+    "n_layer": 2,
+    "rotary_dim": 4,
+    "layer_norm_epsilon": 1e-5,
 }
 CASES: dict[str, Case] = {
     "openelm": own({"rope_freq_constant": 10000}, **OPENELM),
@@ -60,5 +68,57 @@ CASES: dict[str, Case] = {
             "sliding_attention": {"rope_theta": 50.0, "partial_rotary_factor": 1.0},
             "full_attention": {"rope_theta": 100.0, "partial_rotary_factor": 0.5},
         },
+    ),
+    "phixtral": own(
+        {"num_experts_per_tok": 3},
+        {"rotary_dim": 8},
+        peer={"num_vocab": 48, "model_dim": 32, "num_heads": 4, "num_layers": 2},
+        model_type="phixtral",
+        **PHIXTRAL,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+    ),
+    "phixtral_dense": own(
+        peer=None,  # it has experts always
+        model_type="phi-msft",
+        **PHIXTRAL,
+    ),
+    "klear": own(
+        {"norm_topk_prob": False},
+        {"mlp_only_layers": []},
+        **tiny("Klear", num_hidden_layers=3, rope_theta=100.0),
+        attention_bias=True,
+        mlp_only_layers=[0],
+        decoder_sparse_step=1,
+        num_experts=4,
+        num_experts_per_tok=2,
+        n_shared_experts=2,
+        moe_intermediate_size=8,
+        norm_topk_prob=True,
+    ),
+    "step3p5": own(
+        {"sliding_window": 64},
+        {"rope_scaling": None},
+        {"yarn_only_types": []},
+        {"swiglu_limits": [0.0] * 3},
+        {"swiglu_limits_shared": [0.0] * 3},
+        {"use_head_wise_attn_gate": False},
+        **tiny("step3p5", num_hidden_layers=3, head_dim=16, sliding_window=8),
+        num_attention_groups=2,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        attention_other_setting={"num_attention_heads": 6, "num_attention_groups": 3},
+        rope_theta=[100.0, 50.0, 60.0],
+        partial_rotary_factors=[0.5, 1.0, 1.0],
+        rope_scaling=LLAMA3,
+        yarn_only_types=["full_attention"],
+        use_head_wise_attn_gate=True,
+        moe_num_experts=4,
+        moe_top_k=2,
+        moe_intermediate_size=8,
+        share_expert_dim=8,
+        moe_layers_enum="1,2",
+        moe_router_scaling_factor=1.5,
+        swiglu_limits=[0.0, 0.5, 0.0],
+        swiglu_limits_shared=[0.8, 0.0, 0.5],
     ),
 }

@@ -62,9 +62,15 @@ def rotate(
     x: Array, base: float, dims: int | None = None, turn: float = 1.0, neighbours: bool = False
 ) -> Array:
     """Rotate the first `dims` features of each head, paired across their halves."""
-    dims = dims or x.shape[-1]
-    half = dims // 2
-    angles = turn * np.arange(x.shape[1])[:, None] * base ** (-np.arange(half) / half)
+    half = (dims or x.shape[-1]) // 2
+    return rotate_by(x, turn * base ** (-np.arange(half) / half), neighbours)
+
+
+def rotate_by(x: Array, frequencies: Array, neighbours: bool = False) -> Array:
+    """Rotate as many pairs of features as there are frequencies."""
+    half = len(frequencies)
+    dims = 2 * half
+    angles = np.arange(x.shape[1])[:, None] * frequencies
     cos, sin = np.cos(angles), np.sin(angles)
     first = slice(0, dims, 2) if neighbours else slice(0, half)
     second = slice(1, dims, 2) if neighbours else slice(half, dims)
@@ -103,3 +109,14 @@ def gated_mlp(
     gate = activation(linear(weight, f"{name}.gate_proj", x, inner, bias))
     up = linear(weight, f"{name}.up_proj", x, inner, bias)
     return linear(weight, f"{name}.down_proj", gate * up, x.shape[-1], bias)
+
+
+def best(scores: Array, count: int) -> Array:
+    """Return the indices of the largest scores, (L, count)."""
+    return np.argsort(-scores, axis=-1)[:, :count]
+
+
+def mixture(outputs: list[Array], chosen: Array, weights: Array) -> Array:
+    """Return the sums of what the chosen gave; `outputs` are those of all experts, of all x."""
+    given = np.stack(outputs, axis=1)
+    return (np.take_along_axis(given, chosen[..., None], axis=1) * weights[..., None]).sum(axis=1)

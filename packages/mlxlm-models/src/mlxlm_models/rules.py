@@ -185,6 +185,26 @@ class Transpose:
 
 
 @dataclass(frozen=True)
+class Increase:
+    """Add `by` to the tensors matching the glob `pattern`, where some tensor matches `sign`.
+
+    For norms of 1 + w whose converted checkpoints store the sum: `sign` tells the public layout.
+    """
+
+    pattern: str
+    sign: str
+    by: float = 1.0
+
+    def __call__(self, weights: Weights, config: Any) -> Weights:
+        if not any(fnmatchcase(name, self.sign) for name in weights):
+            return weights
+        return {
+            name: value + self.by if fnmatchcase(name, self.pattern) else value
+            for name, value in weights.items()
+        }
+
+
+@dataclass(frozen=True)
 class Reshape:
     """Give the tensors matching the glob `pattern` the shape that `shape(config)` returns."""
 

@@ -8,6 +8,7 @@ from mlxlm_models.layers.activations import (
     FAST,
     FEW,
     Activation,
+    BoundedSwiGLU,
     gate,
 )
 
@@ -69,3 +70,10 @@ def test_the_gradients_of_fast_activations_are_the_same(exact: Activation) -> No
 def test_an_unknown_activation_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="sine"):
         gate("sine")
+
+
+def test_step_bounds_the_gate_after_its_activation() -> None:
+    x, up = mx.array([-9.0, 0.5, 9.0]), mx.array([9.0, 0.5, -9.0])
+    silu = x * mx.sigmoid(x)
+    expected = mx.minimum(silu, 2.0) * mx.array([2.0, 0.5, -2.0])
+    assert mx.allclose(gate(BoundedSwiGLU(2.0))(x, up), expected).item()

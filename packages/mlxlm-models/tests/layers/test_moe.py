@@ -38,6 +38,16 @@ def test_the_shared_expert_is_added_for_every_token(gated: bool) -> None:
     assert mx.allclose(moe(X), expected(moe, X, chosen, weights) + shared, atol=1e-6).item()
 
 
+def test_each_token_may_blend_experts_and_the_shared_one() -> None:
+    moe: Any = replace(SPEC, shared=SHARED, blend=True).build()
+    moe.shared_expert_gate.bias = mx.array([0.5, -0.5])
+    chosen, weights = SPEC.router.choose(moe.gate(X))
+    shares = mx.softmax(moe.shared_expert_gate(X), axis=-1)
+    routed = expected(moe, X, chosen, weights)
+    blended = routed * shares[..., :1] + moe.shared_experts(X) * shares[..., 1:]
+    assert mx.allclose(moe(X), blended, atol=1e-6).item()
+
+
 @pytest.mark.parametrize("top_k", [1, 2])
 def test_inputs_can_be_weighed_instead_of_outputs(top_k: int) -> None:
     router = RouterSpec(experts=4, top_k=top_k, scoring="sigmoid", normalize=False)

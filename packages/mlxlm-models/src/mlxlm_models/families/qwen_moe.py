@@ -12,7 +12,7 @@ from mlxlm_models.rules import COMMON_RULES, stack_experts
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sparse(MoEConfig):
+class SparseStepsConfig(MoEConfig):
     """`mlp_only_layers` have no experts, nor have those between the sparse steps."""
 
     decoder_sparse_step: int = 1
@@ -26,7 +26,7 @@ class _Sparse(MoEConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Qwen2MoeConfig(_Sparse, Qwen2Config):
+class Qwen2MoeConfig(SparseStepsConfig, Qwen2Config):
     qkv_bias: bool = True
     shared_expert_intermediate_size: int = 5632
 
@@ -47,7 +47,7 @@ class Qwen2MoeConfig(_Sparse, Qwen2Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Qwen3MoeConfig(_Sparse, Qwen3Config):
+class Qwen3MoeConfig(SparseStepsConfig, Qwen3Config):
     """Unlike Qwen 3, it has a window in every layer where it has one at all."""
 
     head_dim: int | None = None

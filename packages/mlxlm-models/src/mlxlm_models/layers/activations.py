@@ -95,14 +95,24 @@ class ClippedSwiGLU:
         return gate * mx.sigmoid(self.alpha * gate) * (up + self.shift)
 
 
-GateSpec = str | ClippedSwiGLU
+@dataclass(frozen=True)
+class BoundedSwiGLU:
+    """silu(g) * u, silu(g) at most `limit` and u within ±`limit` (Step 3.5)."""
+
+    limit: float
+
+    def __call__(self, gate: mx.array, up: mx.array) -> mx.array:
+        return mx.minimum(silu(gate), self.limit) * mx.clip(up, -self.limit, self.limit)
+
+
+GateSpec = str | ClippedSwiGLU | BoundedSwiGLU
 """An activation's name, for activation(gate) * up; or a gate of its own."""
 
 
 @cache
 def gate(spec: GateSpec) -> Gate:
     """Return the function of gate and up that `spec` means. KeyError for an unknown name."""
-    if isinstance(spec, ClippedSwiGLU):
+    if not isinstance(spec, str):
         return fused(spec)
     activation = with_fast_exp(ACTIVATIONS[spec])
     return fused(lambda gate, up: activation(gate) * up)

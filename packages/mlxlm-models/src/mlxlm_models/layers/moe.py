@@ -29,7 +29,8 @@ class MoENames:
 class MoESpec:
     """Experts of `intermediate_size` each, gated MLPs unless not `gated`.
 
-    `shared` sees every token; with `shared_gate`, by sigmoid of a projection of the token.
+    `shared` sees every token; with `shared_gate`, by sigmoid of a projection of the token,
+    and with `blend`, by one part of a projection's softmax, the experts by the other (Klear).
     `scale_input` weighs what a chosen expert reads instead of what it gives (Llama 4).
     The last `identities` of the router's experts give what they read (LongCat-Flash).
     """
@@ -42,6 +43,7 @@ class MoESpec:
     gated: bool = True
     shared: MLPSpec | None = None
     shared_gate: bool = False
+    blend: bool = False
     scale_input: bool = False
     identities: int = 0
     names: MoENames = MoENames()
@@ -73,7 +75,7 @@ class MoESpec:
         own = (gate, *(f"{names.experts}.{name}" for name in inner))
         if self.shared is not None:
             own += tuple(f"{names.shared}.{name}" for name in self.shared.readers())
-        return (*own, names.shared_gate) if self.shared_gate else own
+        return (*own, names.shared_gate) if self.shared_gate or self.blend else own
 
     def build(self) -> "MoE":
         return MoE(self)
@@ -113,6 +115,8 @@ class MoE(Module):
             self[names.shared] = spec.shared.build()
         if spec.shared_gate:
             self[names.shared_gate] = nn.Linear(spec.hidden_size, 1, bias=False)
+        elif spec.blend:
+            self[names.shared_gate] = nn.Linear(spec.hidden_size, 2, bias=True)
 
     def __call__(self, x: mx.array) -> mx.array:
         spec, names = self.spec, self._names
@@ -139,6 +143,9 @@ class MoE(Module):
             shared = self[names.shared](x)
             if spec.shared_gate:
                 shared = shared * mx.sigmoid(self[names.shared_gate](x))
+            elif spec.blend:
+                shares = mx.softmax(self[names.shared_gate](x), axis=-1, precise=True)
+                out, shared = out * shares[..., :1], shared * shares[..., 1:]
             out = out + shared
         return out  # type: ignore[no-any-return]
 
