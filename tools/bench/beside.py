@@ -3,8 +3,10 @@
 The program is text that gets a side's name, then what else it is to be told, and prints
 `RESULT` and its figures as JSON. Sides: `ours`; `peer`, mlx-lm as it is installed;
 `peer+blas`, mlx-lm with the BLAS that mlxlm preloads on Linux CPUs, so that what remains
-is the difference of the two programs and not of their BLAS. Each round runs every side
-once, in another order than the round before, so that a noisy machine is noisy for all.
+is the difference of the two programs and not of their BLAS; and any that a bench adds, with
+a Python and a program of its own. Each round runs every side once, in another order than the
+round before, so that a noisy machine is noisy for all. `BENCH_START` in the environment is
+when the process was started, in seconds of `time.time()`.
 """
 
 import argparse
@@ -13,13 +15,25 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 Figures = dict[str, float]
 
 SIDES = ("ours", "peer+blas", "peer")
+
+
+@dataclass(frozen=True)
+class Added:
+    """A side of a bench's own: a Python, the program that it runs, and what that is told."""
+
+    python: str
+    program: str
+    told: Sequence[object]
+
 
 _FOLDERS = """
 from importlib.util import find_spec
@@ -49,16 +63,24 @@ def parser(description: str, *, sides: str = "ours,peer+blas") -> argparse.Argum
     return made
 
 
-def compare(program: str, told: Sequence[object], options: argparse.Namespace) -> None:
-    """Run all rounds; print medians, and ours divided by theirs."""
-    sides: list[str] = options.sides.split(",")
+def compare(
+    program: str,
+    told: Sequence[object],
+    options: argparse.Namespace,
+    added: Mapping[str, Added] | None = None,
+) -> dict[str, list[Figures]]:
+    """Run all rounds; print medians, and ours divided by theirs; return all figures."""
+    added = added or {}
+    sides: list[str] = [*options.sides.split(","), *added]
     rounds: dict[str, list[Figures]] = {side: [] for side in sides}
     with TemporaryDirectory() as folder:
         if "peer+blas" in sides:
             _write_preload(Path(folder), options.ours)
         for number in range(options.rounds):
             for side in sides if number % 2 == 0 else reversed(sides):
-                rounds[side].append(_child(program, side, told, options, folder))
+                python = options.ours if side == "ours" else options.peer
+                what = added.get(side, Added(python, program, told))
+                rounds[side].append(_child(what, side, folder))
                 print(number, side, rounds[side][-1], file=sys.stderr)
     others = [side for side in sides if side != "ours"]
     print(f"{'median of ' + str(options.rounds):<24}{'ours':>10}", end="")
@@ -67,21 +89,23 @@ def compare(program: str, told: Sequence[object], options: argparse.Namespace) -
         ours = statistics.median(run[figure] for run in rounds["ours"])
         line = f"{figure:<24}{ours:>10.2f}"
         for side in others:
+            if figure not in rounds[side][0]:
+                line += f"{'-':>12}{'':>7}"
+                continue
             theirs = statistics.median(run[figure] for run in rounds[side])
             line += f"{theirs:>12.2f}{ours / theirs:>7.2f}"
         print(line)
     if options.json:
         options.json.write_text(json.dumps(rounds, indent=1))
+    return rounds
 
 
-def _child(
-    program: str, side: str, told: Sequence[object], options: argparse.Namespace, folder: str
-) -> Figures:
+def _child(what: Added, side: str, folder: str) -> Figures:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment["BENCH_START"] = str(time.time())
     if side == "peer+blas":
         environment["PYTHONPATH"] = folder
-    python = options.ours if side == "ours" else options.peer
-    command = [python, "-c", program, side, *map(str, told)]
+    command = [what.python, "-c", what.program, side, *map(str, what.told)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(f"{side} failed:\n{done.stderr}")

@@ -5,8 +5,8 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
-from mlxlm_models import cpu_policy
-from mlxlm_models.cpu_policy import SHARE, apply_cpu_policy
+from mlxlm_models import cpu_policy as cpu_policy_module
+from mlxlm_models.cpu_policy import SHARE, apply_cpu_policy, cpu_policy
 from mlxlm_models.layers.linear import PackedEmbedding, PackedLinear
 
 TOKENS = mx.arange(8)[None]
@@ -39,7 +39,7 @@ def quantized(request: pytest.FixtureRequest) -> nn.Module:
 
 @pytest.fixture(autouse=True)
 def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_policy, "backend", lambda: "cpu")
+    monkeypatch.setattr(cpu_policy_module, "backend", lambda: "cpu")
 
 
 def reference(model: nn.Module) -> mx.array:
@@ -88,7 +88,7 @@ def test_packed_stays_packed_and_computes_in_float32(quantized: nn.Module) -> No
 def test_auto_asks_the_available_memory(
     margin: int, kind: type, quantized: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_policy, "available_memory", lambda: (FLOAT32 + margin) / SHARE)
+    monkeypatch.setattr(cpu_policy_module, "available_memory", lambda: (FLOAT32 + margin) / SHARE)
     apply_cpu_policy(quantized, "auto")
     assert type(quantized.layers[0]) is kind
     assert mx.bfloat16 not in dtypes(quantized)
@@ -97,10 +97,10 @@ def test_auto_asks_the_available_memory(
 def test_16_bit_model_is_cast_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
     model.set_dtype(mx.float16)
-    monkeypatch.setattr(cpu_policy, "available_memory", lambda: (FLOAT32 - 1) / SHARE)
+    monkeypatch.setattr(cpu_policy_module, "available_memory", lambda: (FLOAT32 - 1) / SHARE)
     apply_cpu_policy(model)
     assert dtypes(model) == {mx.float16}
-    monkeypatch.setattr(cpu_policy, "available_memory", lambda: FLOAT32 / SHARE)
+    monkeypatch.setattr(cpu_policy_module, "available_memory", lambda: FLOAT32 / SHARE)
     apply_cpu_policy(model)
     assert dtypes(model) == {mx.float32}
 
@@ -115,7 +115,7 @@ def test_choice_is_logged_once(quantized: nn.Module, caplog: pytest.LogCaptureFi
 def test_other_backends_keep_the_checkpoint(
     quantized: nn.Module, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cpu_policy, "backend", lambda: "metal")
+    monkeypatch.setattr(cpu_policy_module, "backend", lambda: "metal")
     before = dict(tree_flatten(quantized.parameters()))
     apply_cpu_policy(quantized)
     assert not caplog.records
@@ -142,3 +142,11 @@ def test_dequantizing_costs_one_layer_at_a_time() -> None:
     materialize(model)
     size, layer = 8 * 512 * 512 * 4, 512 * 512 * 4
     assert mx.get_peak_memory() - before <= size + 3 * layer
+
+
+def test_the_policy_in_words_names_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_policy_module, "backend", lambda: "cpu")
+    monkeypatch.setattr(cpu_policy_module, "available_memory", lambda: 20e9)
+    assert cpu_policy() == f"float32 up to {20 * SHARE:.1f} GB, quantized ones packed beyond"
+    monkeypatch.setattr(cpu_policy_module, "backend", lambda: "cuda")
+    assert cpu_policy() == "as in the checkpoint"

@@ -9,7 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.run import run
 
-_OURS = ("mlxlm-cache", "mlxlm-sample", "mlxlm-models", "mlxlm-generate", "mlxlm-cli")
+_OURS = (
+    "mlxlm-cache",
+    "mlxlm-sample",
+    "mlxlm-models",
+    "mlxlm-generate",
+    "mlxlm-server",
+    "mlxlm-cli",
+)
 _THEIRS = ("mlx", "transformers", "tokenizers", "huggingface-hub", "safetensors")
 
 
@@ -18,7 +25,7 @@ def main(argv: list[str] | None = None, prog: str = "mlxlm doctor") -> int:
 
 
 def build_parser(prog: str = "mlxlm doctor") -> Parser:
-    return Parser(prog, "Show versions, backend, BLAS, threads and memory.")
+    return Parser(prog, "Show versions, backend, BLAS, threads, how weights are kept, and memory.")
 
 
 def execute(args: Namespace) -> None:
@@ -35,6 +42,7 @@ def report() -> Iterator[tuple[str, str]]:
         total_memory,
         usable_cores,
     )
+    from mlxlm_models.cpu_policy import cpu_policy
 
     for package in (*_OURS, *_THEIRS):
         yield package, installed(package)
@@ -42,6 +50,7 @@ def report() -> Iterator[tuple[str, str]]:
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
     yield "backend", backend()
     yield "blas", str(blas_status())
+    yield "weights", cpu_policy()
     yield "cpu cores", str(usable_cores())
     free, total = (amount / 1e9 for amount in (available_memory(), total_memory()))
     yield "memory", f"{free:.1f} GB free of {total:.1f} GB"

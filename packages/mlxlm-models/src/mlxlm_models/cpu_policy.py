@@ -69,6 +69,14 @@ def apply_cpu_policy(model: nn.Module, cpu_weights: CpuWeights = "auto") -> None
     )
 
 
+def cpu_policy() -> str:
+    """Return in a few words how `load` keeps weights here, with `cpu_weights="auto"`."""
+    if backend() != "cpu":
+        return "as in the checkpoint"
+    bound = SHARE * available_memory() / _GB
+    return f"float32 up to {bound:.1f} GB, quantized ones packed beyond"
+
+
 def dequantized(module: nn.Module) -> nn.Module:
     """Return the float32 layer that computes what a quantized one does."""
     weight = dequantize_float32(module)
