@@ -75,11 +75,11 @@ class Answer:
     def feed(self, response: TokenResponse) -> list[Piece]:
         """Take the engine's response for the next token; the last one has a finish_reason."""
         pieces: list[Piece] = []
-        self.tokens += response.token is not None
         by_text = isinstance(response.match, str)
-        if self._reasoning is not None and self._reasoning.thinking:
-            self.reasoning_tokens += 1
         if response.token is not None and (response.finish_reason != "stop" or by_text):
+            self.tokens += 1  # the token that ends an answer is no part of it
+            if self._reasoning is not None and self._reasoning.thinking:
+                self.reasoning_tokens += 1
             self._detokenizer.add_token(response.token)
             record = TokenRecord(response.token, response.logprob, response.top_logprobs or ())
             self.records.append(record)

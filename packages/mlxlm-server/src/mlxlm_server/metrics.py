@@ -42,6 +42,12 @@ class Metrics:
         self.stalls = Gauge(
             "mlxlm_engine_stalls", "Engines given up as stalled", ["model"], registry=registry
         )
+        self.hung = Gauge(
+            "mlxlm_engine_hung_threads",
+            "Threads given up as stalled that have not ended",
+            ["model"],
+            registry=registry,
+        )
 
     def ended(self, run: "Run", outcome: str) -> None:
         """Count a request that has ended, and log it."""
@@ -76,6 +82,7 @@ class Metrics:
             self.under_way.labels(loaded.name).set(engine.under_way)
             self.restarts.labels(loaded.name).set(engine.counts.restarts)
             self.stalls.labels(loaded.name).set(engine.counts.stalls)
+            self.hung.labels(loaded.name).set(engine.hung_threads)
         return generate_latest(self.registry)
 
 

@@ -1,6 +1,7 @@
 """Which models there are, and those that are loaded."""
 
 import asyncio
+import gc
 import logging
 import re
 import time
@@ -10,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 from mlxlm_cache import make_prompt_cache
 from mlxlm_generate import BatchGenerator
 
 from mlxlm_server.engine.engine import Engine
 from mlxlm_server.errors import ApiError, unavailable
+from mlxlm_server.fingerprint import fingerprint
 from mlxlm_server.settings import ServerSettings
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,16 @@ class Loaded:
     created: int = field(default_factory=lambda: int(time.time()))
     used: float = field(default_factory=time.monotonic)
     texts: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "prompts"))
+    holders: set[Any] = field(default_factory=set)
+    """Tasks that use it: those of requests, from their beginning to their end."""
+
+    def hold(self) -> None:
+        """Keep it loaded while the current task runs."""
+        self.used = time.monotonic()
+        task = asyncio.current_task()
+        if task is not None and task not in self.holders:
+            self.holders.add(task)
+            task.add_done_callback(self.holders.discard)
 
 
 Load = Callable[[str, str | None], tuple[Any, Any]]
@@ -74,16 +87,24 @@ class Pool:
         engines = [loaded.engine for loaded in self._loaded.values()]
         return all(e.ready.is_set() for e in engines) and bool(engines or not self._settings.models)
 
+    @property
+    def healthy(self) -> bool:
+        """False while an engine that has failed is not back."""
+        return all(loaded.engine.healthy for loaded in self._loaded.values())
+
     async def get(self, name: str | None) -> Loaded:
-        """Return a model that is ready. ApiError 404 for a name that isn't served."""
+        """Return a model that is ready, and stays loaded until the task that asks has ended.
+
+        ApiError 404 for a name that isn't served, 429 where all that fit are in use.
+        """
         name = self._known(name)
-        async with self._lock:
-            loaded = self._loaded.get(name)
-            if loaded is None:
-                await self._make_room()
-                loaded = await self._start(name)
-                self._loaded[name] = loaded
-        loaded.used = time.monotonic()
+        if name not in self._loaded:
+            async with self._lock:
+                if name not in self._loaded:
+                    await self._make_room()
+                    self._loaded[name] = await self._start(name)
+        loaded = self._loaded[name]
+        loaded.hold()
         return loaded
 
     def _known(self, name: str | None) -> str:
@@ -111,7 +132,15 @@ class Pool:
         if adapter is None and settings.models and name == settings.models[0]:
             adapter = settings.adapter_path
         try:
-            model, tokenizer = await asyncio.to_thread(self._load, base, adapter)
+            model, tokenizer, identity = await asyncio.to_thread(self._read, base, adapter)
+            engine = Engine(
+                model,
+                identity,
+                settings,
+                stop_tokens=[[token] for token in sorted(tokenizer.eos_token_ids)],
+                make_generator=self._make_generator,
+            )
+            await engine.start()
         except Exception as error:
             log.error("model %s could not be loaded", name, exc_info=error)
             if settings.models:
@@ -119,15 +148,6 @@ class Pool:
             raise ApiError(
                 404, f"The model {name!r} can't be loaded.", code="model_not_found", param="model"
             ) from error
-        engine = Engine(
-            model,
-            (base, adapter, settings.max_kv_size, settings.kv_bits, settings.kv_group_size),
-            settings,
-            stop_tokens=[[token] for token in sorted(tokenizer.eos_token_ids)],
-            make_generator=self._make_generator,
-        )
-        engine.start()
-        await asyncio.wait_for(engine.ready.wait(), 60)
         cuttable = not any(
             leaf.capabilities.checkpoint or not leaf.is_trimmable()
             for layer in make_prompt_cache(model)
@@ -135,9 +155,17 @@ class Pool:
         )
         return Loaded(name, tokenizer, engine, cuttable)
 
+    def _read(self, name: str, adapter: str | None) -> tuple[Any, Any, Any]:
+        """Return a model, its tokenizer, and what tells its prefixes from those of others."""
+        model, tokenizer = self._load(name, adapter)
+        settings = self._settings
+        cache = (settings.max_kv_size, settings.kv_bits, settings.kv_group_size)
+        weights = None if settings.disk_cache is None else fingerprint(model)
+        return model, tokenizer, (name, adapter, *cache, settings.quantized_kv_start, weights)
+
     async def _make_room(self) -> None:
         while len(self._loaded) >= self._settings.max_models:
-            idle = [x for x in self._loaded.values() if not x.engine.under_way]
+            idle = [x for x in self._loaded.values() if not (x.holders or x.engine.under_way)]
             if not idle:
                 raise ApiError(
                     429,
@@ -151,10 +179,18 @@ class Pool:
         del self._loaded[loaded.name]
         await loaded.engine.stop()
         loaded.texts.shutdown(wait=False)
+        del loaded
+        await asyncio.to_thread(_give_back)
 
     async def close(self) -> None:
         for loaded in self.loaded:
             await self._unload(loaded)
+
+
+def _give_back() -> None:
+    """Have the memory of what was unloaded back before anything else is loaded."""
+    gc.collect()
+    mx.clear_cache()
 
 
 def loader(settings: ServerSettings) -> Load:

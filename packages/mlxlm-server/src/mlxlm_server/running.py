@@ -14,6 +14,7 @@ from mlxlm_server.answer import Answer, Piece
 from mlxlm_server.engine.ticket import Started, Ticket
 from mlxlm_server.errors import ApiError, unavailable
 from mlxlm_server.pool import Loaded
+from mlxlm_server.sse import left
 
 log = logging.getLogger("mlxlm_server.requests")
 
@@ -109,7 +110,7 @@ def usage(run: Run) -> dict[str, Any]:
 async def unless_left(http: HttpRequest, work: Awaitable[Result]) -> Result:
     """Await `work`, and cancel it when the client goes away (R38)."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_left(http))
+    gone = asyncio.ensure_future(left(http))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -119,8 +120,3 @@ async def unless_left(http: HttpRequest, work: Awaitable[Result]) -> Result:
         for each in (task, gone):
             each.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _left(http: HttpRequest) -> None:
-    while (await http.receive())["type"] != "http.disconnect":
-        pass

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator
 from typing import Any
 
-from starlette.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from mlxlm_server.errors import ApiError, of_request
 
 DONE = "[DONE]"
+COMMENT = b": keepalive\n\n"
 
 
 def encoded(data: Any, event: str | None = None) -> bytes:
@@ -18,12 +21,26 @@ def encoded(data: Any, event: str | None = None) -> bytes:
     return f"{head}data: {text}\n\n".encode(errors="replace")
 
 
-async def stream(chunks: AsyncIterator[bytes], keepalive: float) -> StreamingResponse:
-    """Return the response once there is something to send.
+async def stream(http: Request, chunks: AsyncIterator[bytes], keepalive: float) -> Response:
+    """Return the response once there is something to send, be it a comment.
 
     An error before that is raised, so that it gets its status; one after that is an event.
+    A client that leaves before that ends it too (R38).
     """
-    first = await anext(chunks)
+    first = asyncio.ensure_future(anext(chunks))
+    gone = asyncio.ensure_future(left(http))
+    try:
+        await asyncio.wait({first, gone}, timeout=keepalive or None, return_when=FIRST_COMPLETED)
+        if gone.done() and not first.done():
+            raise ApiError(499, "The client went away.", code="cancelled")
+        if first.done():
+            first.result()
+    except BaseException:
+        await _end(first, chunks)
+        raise
+    finally:
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
     return StreamingResponse(
         _body(first, chunks, keepalive),
         media_type="text/event-stream",
@@ -31,17 +48,23 @@ async def stream(chunks: AsyncIterator[bytes], keepalive: float) -> StreamingRes
     )
 
 
+async def left(http: Request) -> None:
+    """Return when the client has gone; the body has to be read before."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _body(
-    first: bytes, chunks: AsyncIterator[bytes], keepalive: float
+    pending: asyncio.Future[bytes], chunks: AsyncIterator[bytes], keepalive: float
 ) -> AsyncIterator[bytes]:
-    pending: asyncio.Future[bytes] | None = None
     try:
-        yield first
+        if not pending.done():
+            yield COMMENT  # so long has passed already
         while True:
-            pending = asyncio.ensure_future(anext(chunks))
             while not (await asyncio.wait({pending}, timeout=keepalive or None))[0]:
-                yield b": keepalive\n\n"
+                yield COMMENT
             yield await pending
+            pending = asyncio.ensure_future(anext(chunks))
     except StopAsyncIteration:
         return
     except ApiError as error:
@@ -50,7 +73,10 @@ async def _body(
         yield encoded(of_request(error).body)
         raise
     finally:
-        if pending is not None and not pending.done():
-            pending.cancel()
-            await asyncio.gather(pending, return_exceptions=True)
-        await chunks.aclose()  # type: ignore[attr-defined]
+        await _end(pending, chunks)
+
+
+async def _end(pending: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> None:
+    pending.cancel()
+    await asyncio.gather(pending, return_exceptions=True)
+    await chunks.aclose()  # type: ignore[attr-defined]

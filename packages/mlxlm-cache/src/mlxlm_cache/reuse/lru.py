@@ -179,7 +179,9 @@ class LRUPromptCache:
         if cache is None:
             return None
         key = tuple(tokens[: len(tokens) - len(rest)])
-        self._store(_Entry(model, key, contract.copied(cache), ORDER[0]))
+        entry = _Entry(model, key, contract.copied(cache), ORDER[0])
+        mx.eval(list(contract.arrays(entry.cache).values()))  # another thread may go on with it
+        self._store(entry)
         return cache, rest
 
     def _store(self, entry: _Entry) -> bool:

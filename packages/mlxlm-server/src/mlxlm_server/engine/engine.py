@@ -6,12 +6,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 from typing import Any
 
 from mlxlm_generate import BatchGenerator
 
+from mlxlm_server.engine.memory import shares
+from mlxlm_server.engine.prefixes import Prefixes
 from mlxlm_server.engine.ticket import Ticket
 from mlxlm_server.engine.worker import Delivery, Worker
 from mlxlm_server.errors import ApiError, unavailable
@@ -35,7 +36,8 @@ class Engine:
     """Runs tickets on one model, in a thread that is replaced when it dies or stalls.
 
     All methods belong to the event loop in which `start` was called. Whatever happens, every
-    ticket gets an end to each of its answers (R31, R32).
+    ticket gets an end to each of its answers (R31, R32). Prefixes outlive the thread, unless
+    it was at them when it failed.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class Engine:
         self.settings = settings
         self.counts = EngineCounts()
         self.ready = asyncio.Event()
-        self._make_worker = partial(
-            Worker, model, name, settings, stop_tokens=stop_tokens, make_generator=make_generator
-        )
+        self._model, self._name = model, name
+        self._stop_tokens, self._make_generator = stop_tokens, make_generator
         self._tickets: set[Ticket] = set()
         self._generation = 0
         self._worker: Worker | None = None
+        self._given_up: list[Worker] = []
         self._failures = 0
+        self._failed = False
         self._last = monotonic()
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,13 +69,35 @@ class Engine:
         """How many answers wait or run."""
         return sum(len(ticket.requests) for ticket in self._tickets)
 
-    def start(self) -> None:
+    @property
+    def healthy(self) -> bool:
+        """False from when a thread has died or stalled until another one serves (R32)."""
+        return not self._failed
+
+    @property
+    def hung_threads(self) -> int:
+        """How many threads were given up as stalled and have not ended since."""
+        self._given_up = [worker for worker in self._given_up if worker.thread.is_alive()]
+        return len(self._given_up)
+
+    async def start(self) -> None:
+        """Start the thread, and wait until it serves. Raises what it meets before that."""
         self._loop = asyncio.get_running_loop()
+        self._room = shares(self.settings)
+        self._prefixes = Prefixes(self._name, self.settings, self._room.prefixes)
+        self._first: asyncio.Future[None] = self._loop.create_future()
         self._begin()
+        try:
+            await self._first
+        except BaseException:
+            await self.stop(0)
+            raise
         self._keep(self._watch())
 
     async def stop(self, patience: float = 10.0) -> None:
         """End the thread after its step, and what still waits with an error."""
+        if self._closed:
+            return
         self._closed = True
         self.ready.clear()
         worker, self._worker = self._worker, None
@@ -82,6 +107,9 @@ class Engine:
         if worker is not None:
             worker.stop()
             await asyncio.to_thread(worker.thread.join, patience)
+        if not await asyncio.to_thread(self._prefixes.close, patience):
+            log.warning("not all prefixes were written to disk within %.0f s", patience)
+        self._model = None  # whoever still holds the engine does not hold that
 
     def submit(self, ticket: Ticket) -> None:
         """Take a ticket; ApiError 429 where too many wait, 503 where the engine is down."""
@@ -114,8 +142,16 @@ class Engine:
     def _begin(self) -> None:
         self._generation += 1
         self._last = monotonic()
-        self._worker = self._make_worker(
-            generation=self._generation, deliver=self._from_thread, ended=self._thread_ended
+        self._worker = Worker(
+            self._model,
+            self.settings,
+            generation=self._generation,
+            prefixes=self._prefixes.lend(),
+            memory_budget=self._room.requests,
+            stop_tokens=self._stop_tokens,
+            deliver=self._from_thread,
+            ended=self._thread_ended,
+            make_generator=self._make_generator,
         )
         self._worker.start()
 
@@ -134,6 +170,9 @@ class Engine:
             return  # an abandoned thread woke up
         self._last = monotonic()
         self.ready.set()
+        self._failed = False
+        if not self._first.done():
+            self._first.set_result(None)
         if events:
             self._failures = 0
         self.counts.delivered += len(events)
@@ -145,12 +184,21 @@ class Engine:
     def _ended(self, generation: int, error: BaseException | None) -> None:
         if generation != self._generation or self._closed:
             return
+        if not self._first.done():
+            self._first.set_exception(error or RuntimeError("the engine's thread ended"))
+            return
         log.error("the engine's thread died", exc_info=error)
         self._replace("The engine failed while it worked on this request.", "engine_failed")
 
     def _replace(self, message: str, code: str) -> None:
         self.ready.clear()
-        self._worker = None
+        self._failed = True
+        worker, self._worker = self._worker, None
+        if worker is not None and not worker.prefixes.take_back():
+            log.warning("prefixes in memory are lost: the thread was at them when it failed")
+            lost = self._prefixes
+            self._prefixes = Prefixes(self._name, self.settings, self._room.prefixes)
+            lost.close(0)  # as soon as it can be
         self._generation += 1  # whatever the old thread still says is not heard
         self.counts.restarts += 1
         self._fail_all(unavailable(message, code))
@@ -184,6 +232,7 @@ class Engine:
                 )
                 self.counts.stalls += 1
                 self._worker.stop()
+                self._given_up.append(self._worker)
                 self._replace(f"The engine stalled for {silent:.0f} s.", "engine_stalled")
 
     def _keep(self, work: Any) -> None:

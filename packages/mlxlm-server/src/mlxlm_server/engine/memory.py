@@ -19,9 +19,10 @@ class Shares:
 
 
 def shares(settings: ServerSettings) -> Shares:
-    """Part the memory that is free now, the model being loaded."""
+    """Return one model's part of the limit, or of what is free now, the model being loaded."""
     free = max(0, min(available_memory(), working_set() - mx.get_active_memory()))
     whole = int(_SHARE * free) if settings.memory_limit is None else settings.memory_limit
+    whole //= settings.max_models
     asked = settings.prompt_cache_bytes
     prefixes = whole // 3 if asked is None else min(asked, whole)
     if settings.prompt_cache_size == 0:

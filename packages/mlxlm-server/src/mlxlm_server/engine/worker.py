@@ -7,10 +7,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from mlxlm_cache import CacheError, DiskPromptCache, LRUPromptCache
 from mlxlm_generate import BatchGenerator, TokenResponse
 
-from mlxlm_server.engine.memory import shares
+from mlxlm_server.engine.prefixes import Lease
 from mlxlm_server.engine.ticket import Event, Progress, Started, Ticket
 from mlxlm_server.errors import of_request
 from mlxlm_server.settings import ServerSettings
@@ -31,17 +30,19 @@ class Worker:
     def __init__(
         self,
         model: Any,
-        name: Any,
         settings: ServerSettings,
         *,
         generation: int,
+        prefixes: Lease,
+        memory_budget: int,
         stop_tokens: list[list[int]],
         deliver: Callable[[int, Delivery], None],
         ended: Callable[[int, BaseException | None], None],
         make_generator: Callable[..., BatchGenerator] = BatchGenerator,
     ) -> None:
         self.generation = generation
-        self._model, self._name, self._settings = model, name, settings
+        self.prefixes = prefixes
+        self._model, self._settings, self._budget = model, settings, memory_budget
         self._stop_tokens, self._make = stop_tokens, make_generator
         self._deliver, self._ended = deliver, ended
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
@@ -63,44 +64,36 @@ class Worker:
 
     def stop(self) -> None:
         """Have the thread end before its next step."""
+        self._stopped = True
         self._calls.put(None)
 
     # In the thread.
 
     def _main(self) -> None:
-        error: BaseException | None = None
         try:
             self._run()
         except BaseException as failure:  # whatever it is, someone has to be told (R31)
-            error = failure
-        self._ended(self.generation, error)
+            self._ended(self.generation, failure)
+        else:
+            self._ended(self.generation, None)
 
     def _run(self) -> None:
         settings = self._settings
-        room = shares(settings)
-        disk = None
-        if settings.disk_cache is not None:
-            disk = DiskPromptCache(settings.disk_cache, settings.disk_cache_bytes)
-        self._prefixes = LRUPromptCache(settings.prompt_cache_size, room.prefixes, disk=disk)
-        try:
-            with self._make(
-                self._model,
-                stop_tokens=self._stop_tokens,
-                completion_batch_size=settings.decode_concurrency,
-                prefill_batch_size=settings.prompt_concurrency,
-                prefill_step_size=settings.prefill_step_size,
-                max_kv_size=settings.max_kv_size,
-                kv_bits=settings.kv_bits,
-                kv_group_size=settings.kv_group_size,
-                quantized_kv_start=settings.quantized_kv_start,
-                memory_budget=room.requests,
-            ) as self._engine:
-                self._deliver(self.generation, [])  # ready
-                while not self._stopped:
-                    self._step()
-        finally:
-            if disk is not None:
-                disk.close()
+        with self._make(
+            self._model,
+            stop_tokens=self._stop_tokens,
+            completion_batch_size=settings.decode_concurrency,
+            prefill_batch_size=settings.prompt_concurrency,
+            prefill_step_size=settings.prefill_step_size,
+            max_kv_size=settings.max_kv_size,
+            kv_bits=settings.kv_bits,
+            kv_group_size=settings.kv_group_size,
+            quantized_kv_start=settings.quantized_kv_start,
+            memory_budget=self._budget,
+        ) as self._engine:
+            self._deliver(self.generation, [])  # ready
+            while not self._stopped:
+                self._step()
 
     def _step(self) -> None:
         self._answer_calls(wait=self._engine.idle)
@@ -123,8 +116,7 @@ class Worker:
         try:
             call = self._calls.get() if wait else self._calls.get_nowait()
             while True:
-                if call is None:
-                    self._stopped = True
+                if call is None or self._stopped:
                     return
                 call(self)
                 call = self._calls.get_nowait()
@@ -135,7 +127,7 @@ class Worker:
         for index, request in enumerate(ticket.requests):
             try:
                 ids = request.prompt
-                cache, rest = self._prefixes.fetch_nearest_cache(self._name, ids)
+                cache, rest = self.prefixes.fetch(ids)
                 cached = len(ids) - len(rest)
                 parts = [rest]
                 if ticket.boundary is not None and cached < ticket.boundary < len(ids):
@@ -155,7 +147,7 @@ class Worker:
         for uid in uids:
             del self._running[uid]
         for cache, tokens in self._engine.remove(uids, return_prompt_caches=True).values():
-            self._keep(tokens, cache, "assistant")
+            self.prefixes.keep(tokens, cache, "assistant")
 
     def _token(self, response: TokenResponse) -> None:
         ticket, index = self._running[response.uid]
@@ -168,19 +160,9 @@ class Worker:
             self._out.append((ticket, index, of_request(response.error)))
             return
         if response.prompt_cache is not None and response.all_tokens is not None:
-            self._keep(response.all_tokens, response.prompt_cache, "assistant")
+            self.prefixes.keep(response.all_tokens, response.prompt_cache, "assistant")
         self._out.append((ticket, index, replace(response, prompt_cache=None, all_tokens=None)))
 
     def _keep_segment(self, uid: int) -> None:
         cache, tokens = self._engine.extract_cache([uid])[uid]
-        self._keep(tokens, cache, "user")
-
-    def _keep(self, tokens: Any, cache: Any, kind: Any) -> None:
-        seen = max((layer.tokens_seen for layer in cache), default=0)
-        tokens = list(tokens)[:seen]
-        if not tokens:
-            return
-        try:
-            self._prefixes.insert_cache(self._name, tokens, cache, cache_type=kind)
-        except CacheError as error:
-            log.warning("a prefix of %d tokens is not kept: %s", len(tokens), error)
+        self.prefixes.keep(tokens, cache, "user")

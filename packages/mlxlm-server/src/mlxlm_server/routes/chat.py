@@ -63,7 +63,7 @@ async def chat_completions(http: Request, body: ChatRequest) -> Response:
     run = await begin(http, body, conversation, logprobs)
     writer = _Writer(run, body)
     if body.stream:
-        return await sse.stream(writer.chunks(), settings.keepalive)
+        return await sse.stream(http, writer.chunks(), settings.keepalive)
     return JSONResponse(await unless_left(http, writer.whole()))
 
 

@@ -49,7 +49,7 @@ async def completions(http: Request, body: CompletionRequest) -> Response:
     )
     writer = _Writer(run, body)
     if body.stream:
-        return await sse.stream(writer.chunks(), server.settings.keepalive)
+        return await sse.stream(http, writer.chunks(), server.settings.keepalive)
     return JSONResponse(await unless_left(http, writer.whole()))
 
 

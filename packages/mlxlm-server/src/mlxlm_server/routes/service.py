@@ -12,8 +12,10 @@ router = APIRouter()
 
 
 @router.get("/health")
-async def health() -> dict[str, str]:
-    """Say that the process answers, whatever its models do."""
+async def health(http: Request) -> dict[str, str]:
+    """Say that the process answers; 503 while an engine that died or stalled is not back."""
+    if not server_of(http).pool.healthy:
+        raise unavailable("An engine died or stalled and is not back.", "engine_failed")
     return {"status": "ok"}
 
 
