@@ -24,7 +24,12 @@ def check(name: str) -> float:
     config = case.config | (case.peer or {})
     model_class, args_class = _get_classes(dict(config))
     model = model_class(args_class.from_dict(dict(config)))
-    weights = {key: mx.array(weight(key, shape)) for key, shape in shapes.items()}
+    weights = {}
+    for key, shape in shapes.items():
+        name_there = key
+        for old, new in case.peer_names.items():
+            name_there = name_there.replace(old, new)
+        weights[name_there] = mx.array(weight(key, shape))
     if hasattr(model, "sanitize"):
         weights = model.sanitize(weights)
     model.load_weights(list(weights.items()), strict=True)

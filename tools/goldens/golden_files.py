@@ -30,7 +30,7 @@ def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return the tensor `name`; tests/conftest.py makes the same."""
     noise = np.random.default_rng([SEED, zlib.crc32(name.encode())]).standard_normal(shape)
     if len(shape) <= 1:
-        value = 0.1 * noise + name.endswith(".weight")
+        value = 0.1 * noise + name.endswith((".weight", "_g"))
     elif "embed" in name:
         value = noise
     else:

@@ -45,7 +45,7 @@ class Golden:
         rng = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
         noise = rng.standard_normal(shape)
         if len(shape) <= 1:
-            value = 0.1 * noise + name.endswith(".weight")
+            value = 0.1 * noise + name.endswith((".weight", "_g"))
         elif "embed" in name:
             value = noise
         else:

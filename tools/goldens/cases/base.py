@@ -18,7 +18,8 @@ class Case:
     checkpoint, for mlx-lm. `known_as` is what transformers calls the type.
 
     `peer` are the keys that mlx-lm wants otherwise, to be compared with `forward`; None where
-    it can't have the case. `peer_repeats` is how often the text is repeated then.
+    it can't have the case. `peer_repeats` is how often the text is repeated then, `peer_names`
+    what of a public name is another in converted checkpoints, which are all that it reads.
     """
 
     config: Config
@@ -28,6 +29,7 @@ class Case:
     known_as: str | None = None
     peer: Config | None = field(default_factory=dict)
     peer_repeats: int = 1
+    peer_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def tiny(model_type: str, **changes: Any) -> Config:

@@ -1,14 +1,23 @@
 """Types that transformers lacks, by `forward`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from .base import LLAMA3, Case, Config, tiny
 
 _SAME: Config = {}
+_NONE: Mapping[str, str] = {}
 
 
-def own(*without: Config, peer: Config | None = _SAME, repeats: int = 1, **config: Any) -> Case:
-    return Case(config, list(without), "forward", peer=peer, peer_repeats=repeats)
+def own(
+    *without: Config,
+    peer: Config | None = _SAME,
+    repeats: int = 1,
+    names: Mapping[str, str] = _NONE,
+    **config: Any,
+) -> Case:
+    more = {"peer": peer, "peer_repeats": repeats, "peer_names": names}
+    return Case(config, list(without), "forward", **more)
 
 
 OPENELM = {
@@ -31,6 +40,21 @@ PHIXTRAL = {
     "rotary_dim": 4,
     "layer_norm_epsilon": 1e-5,
 }
+HUNYUAN = tiny(
+    "hunyuan",
+    num_hidden_layers=4,
+    rope_theta=100.0,
+    rope_scaling={"type": "dynamic", "alpha": 20.0, "factor": 1.0},
+    tie_word_embeddings=True,
+    attention_bias=False,
+    use_qk_norm=True,
+    use_cla=True,
+    cla_share_factor=2,
+    use_mixed_mlp_moe=True,
+    num_experts=4,
+    moe_topk=1,
+    num_shared_expert=1,
+)
 CASES: dict[str, Case] = {
     "openelm": own({"rope_freq_constant": 10000}, **OPENELM),
     "openelm_untied": own(
@@ -120,5 +144,33 @@ CASES: dict[str, Case] = {
         moe_router_scaling_factor=1.5,
         swiglu_limits=[0.0, 0.5, 0.0],
         swiglu_limits_shared=[0.8, 0.0, 0.5],
+    ),
+    "talkie": own(
+        {"rope_theta": 10000.0},
+        peer={"head_dim": 8},
+        names={"embed.": "model.embed.", "blocks.": "model.blocks."},
+        **tiny("talkie", num_key_value_heads=4, rope_theta=100.0),
+    ),
+    "hunyuan": own(
+        {"use_cla": False},
+        {"use_qk_norm": False},
+        {"rope_scaling": {"type": "dynamic", "alpha": 1.0, "factor": 1.0}},
+        **HUNYUAN,
+    ),
+    "hunyuan_top2": own(
+        {"moe_topk": 1},
+        peer=None,  # it doesn't normalise several choices
+        **HUNYUAN | {"moe_topk": 2},
+    ),
+    "nemotron_nas": own(
+        names={".linear_attn.": ".linear.", ".linear_mlp.": ".linear."},
+        **tiny("nemotron-nas", num_hidden_layers=5, rope_theta=100.0),
+        block_configs=[
+            {"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}},
+            {"attention": {"n_heads_in_group": 2}, "ffn": {"no_op": True}},
+            {"attention": {"replace_with_linear": True}, "ffn": {"ffn_mult": 13.0}},
+            {"attention": {"n_heads_in_group": 4}, "ffn": {"replace_with_linear": True}},
+            {"attention": {"n_heads_in_group": 1}, "ffn": {"ffn_mult": 2.625}},
+        ],
     ),
 }

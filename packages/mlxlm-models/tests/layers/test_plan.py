@@ -32,6 +32,7 @@ TINY: dict[str, Any] = {
     "num_query_heads": [4, 2],
     "ffn_multipliers": [1.0, 2.0],
     "ffn_dim_divisor": 8,
+    "block_configs": [{"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 1.0}}] * 2,
 }
 OWN: dict[str, dict[str, Any]] = {"openelm": {"num_kv_heads": [2, 1]}}
 """Keys that mean something else to other types."""

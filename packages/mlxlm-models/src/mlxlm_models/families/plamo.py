@@ -1,6 +1,6 @@
 """PLaMo: Llama with parallel blocks on one norm, and keys dealt out in turn."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -11,6 +11,7 @@ from mlxlm_models.families.common import DecoderConfig, causal_lm
 from mlxlm_models.layers.attention import Attention, AttentionSpec
 from mlxlm_models.layers.block import BlockSpec, NormNames
 from mlxlm_models.layers.plan import Plan, Shard
+from mlxlm_models.layers.spec import recast
 from mlxlm_models.rules import COMMON_RULES, Rename
 
 
@@ -62,8 +63,7 @@ class PlamoConfig(DecoderConfig):
         return heads // shared
 
     def attention(self, layer: int) -> AttentionSpec:
-        usual = super().attention(layer)
-        return DealtAttentionSpec(**{f.name: getattr(usual, f.name) for f in fields(usual)})
+        return recast(DealtAttentionSpec, super().attention(layer))
 
     def block(self, layer: int) -> BlockSpec:
         norms = NormNames(before_attention="norm")
