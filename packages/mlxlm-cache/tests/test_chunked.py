@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Iterator
 
 import mlx.core as mx
@@ -128,6 +129,7 @@ def test_memory_is_capped_also_by_long_chunks(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(blocks, "BLOCK", 256)
     cache = ChunkedKVCache(300)
     token = 2 * 2 * 8 * 4  # keys and values of two heads of eight floats
+    gc.collect()
     before = mx.get_active_memory()
     for length in (4000, 1, 250, 270, 4000):
         x = mx.zeros((1, 2, length, 8))

@@ -1,3 +1,4 @@
+import gc
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -287,6 +288,7 @@ def test_settings_that_mlx_has_not_are_refused_before_the_start() -> None:
 
 
 def test_quantizing_frees_the_float_buffers() -> None:
+    gc.collect()
     before = mx.get_active_memory()
     caches: list[Cache] = [KVCache() for _ in range(4)]
     feed(caches, 1000)

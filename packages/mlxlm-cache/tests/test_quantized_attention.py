@@ -1,3 +1,4 @@
+import gc
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,7 @@ def test_R13_a_quantized_prompt_takes_less_memory_than_a_float_one() -> None:
 
     def peak(caches: list[Any]) -> int:
         mx.reset_peak_memory()
+        gc.collect()
         before = mx.get_active_memory()
         for _ in range(chunks):
             h = chunk_states

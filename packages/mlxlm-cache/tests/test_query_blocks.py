@@ -1,3 +1,4 @@
+import gc
 from typing import Any
 
 import mlx.core as mx
@@ -83,6 +84,7 @@ def test_scores_of_one_block_exist_at_a_time() -> None:
 
     def peak(budget: int) -> int:
         mx.reset_peak_memory()
+        gc.collect()
         before = mx.get_active_memory()
         mx.eval(attend_in_blocks(attend, q, q, q, None, max_scores=budget))
         return mx.get_peak_memory() - before

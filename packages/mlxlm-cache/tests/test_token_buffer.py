@@ -1,3 +1,5 @@
+import gc
+
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
@@ -31,6 +33,7 @@ def test_ids_may_be_a_list() -> None:
 def test_appending_keeps_the_buffer() -> None:
     buffer = TokenBuffer(mx.arange(10))
     mx.eval(buffer.state)
+    gc.collect()
     before = mx.get_active_memory()
     for token in range(200):
         mx.eval(buffer.update_and_fetch(mx.array([token])))

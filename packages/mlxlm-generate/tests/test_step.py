@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -244,6 +245,7 @@ def test_R60_unread_log_probabilities_are_not_computed(oracle: Any) -> None:
         mx.synchronize()
         mx.clear_cache()
         mx.reset_peak_memory()
+        gc.collect()
         before = mx.get_active_memory()
         for _ in generate_step([1, 2], big, max_tokens=6, **options):
             pass
@@ -281,6 +283,7 @@ def test_R57_long_decode_has_flat_memory(model: Any) -> None:
 
 def test_R57_full_cache_grows_by_its_keys_only(model: Any) -> None:
     cache = make_prompt_cache(model)
+    gc.collect()
     start = mx.get_active_memory()
     for _ in generate_step(PROMPT, model, max_tokens=700, prompt_cache=cache):
         pass

@@ -1,3 +1,4 @@
+import gc
 import logging
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_dequantizing_costs_one_layer_at_a_time() -> None:
     nn.quantize(model, bits=8)
     mx.eval(model.parameters())
     packed = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    gc.collect()
     before = mx.get_active_memory() - packed
     mx.reset_peak_memory()
     apply_cpu_policy(model, "float32")

@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -258,6 +259,7 @@ def test_opening_reads_nothing_and_cutting_keeps_only_what_is_left(
     disk.insert_cache(MODEL, prompt, cache)
     disk.flush()
     del cache
+    gc.collect()
     before = mx.get_active_memory()
     fetched, _ = disk.fetch_nearest_cache(MODEL, [*prompt[:100], 9])
     assert mx.get_active_memory() - before < nbytes / 10

@@ -1,3 +1,4 @@
+import gc
 import json
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def checkpoint(tmp_path: Path) -> Path:
 def peak_of_loading(checkpoint: Path, cast: bool) -> tuple[int, int]:
     """Return the peak of loading and the bytes of the loaded model."""
     mx.synchronize()
+    gc.collect()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     model = nn.Sequential(*[nn.Linear(SIZE, SIZE, bias=False) for _ in range(LAYERS)])
@@ -57,6 +59,7 @@ def test_R45_stacked_experts_cost_one_layer(tmp_path: Path) -> None:
     arrays = {name: mx.random.normal((SIZE, SIZE)) for name in names}
     mx.save_safetensors(str(tmp_path / "model.safetensors"), arrays)
     del arrays
+    gc.collect()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     model = nn.Module()
