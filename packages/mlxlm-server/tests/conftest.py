@@ -149,3 +149,9 @@ def make_model(loaded: tuple[Any, Any]) -> Callable[..., Any]:
 @pytest.fixture
 def wait_until() -> Callable[..., None]:
     return until
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., Any]:
+    """Call with a model and its tokenizer, and settings, for a server in a `with` block."""
+    return running

@@ -2,12 +2,11 @@
 
 import hmac
 import json
-from typing import Any
 from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlxlm_server.errors import ApiError
+from mlxlm_server.errors import ApiError, body_for
 
 OPEN_PATHS = ("/health",)
 """What needs no key."""
@@ -35,7 +34,8 @@ class Access:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                extra = [(b"x-request-id", request_id.encode())]
+                # Anthropic's clients look for the second.
+                extra = [(name, request_id.encode()) for name in (b"x-request-id", b"request-id")]
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 
@@ -44,7 +44,7 @@ class Access:
             if not over:
                 await tagged(message)
             elif not begun:  # whoever read the body took the error for its own
-                await answer(over[0], tagged)
+                await answer(over[0], scope, tagged)
 
         try:
             self._check_key(scope, headers)
@@ -53,11 +53,12 @@ class Access:
         except ApiError as error:
             if begun:
                 raise
-            await answer(error, tagged)
+            await answer(error, scope, tagged)
         except ValueError:
             if begun:
                 raise
-            await answer(ApiError(400, "The header Content-Length is no number."), tagged)
+            wrong = ApiError(400, "The header Content-Length is no number.")
+            await answer(wrong, scope, tagged)
 
     def _check_key(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         preflight = scope["method"] == "OPTIONS" and b"origin" in headers
@@ -101,8 +102,8 @@ class Access:
         return bounded
 
 
-async def answer(error: ApiError, send: Any) -> None:
-    body = json.dumps(error.body).encode()
+async def answer(error: ApiError, scope: Scope, send: Send) -> None:
+    body = json.dumps(body_for(error, scope["path"], scope["request_id"])).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body))}
     headers |= {name.lower(): value for name, value in error.headers.items()}
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]

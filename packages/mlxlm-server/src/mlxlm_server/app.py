@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,13 +15,16 @@ from mlxlm_generate import BatchGenerator
 from starlette.exceptions import HTTPException
 
 from mlxlm_server.access import Access
-from mlxlm_server.errors import ApiError, of_request
+from mlxlm_server.errors import ApiError, body_for, is_anthropic, of_request
 from mlxlm_server.pool import Load, Pool
-from mlxlm_server.routes import chat, completions, service, tokens
+from mlxlm_server.routes import chat, completions, messages, service, tokens
 from mlxlm_server.server import Server
 from mlxlm_server.settings import ServerSettings
 
 log = logging.getLogger(__name__)
+
+_NAME_OF_TYPE = re.compile(r"\[|^(str|int|float|bool)$|^[A-Z]")
+"""In the place of an error: not a field, but one of the types that it may have."""
 
 
 def create_app(
@@ -48,7 +52,7 @@ def create_app(
 
     app = FastAPI(title="mlxlm", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
-    for routes in (service, completions, chat, tokens):
+    for routes in (service, completions, chat, messages, tokens):
         app.include_router(routes.router)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -76,27 +80,32 @@ async def _preload(server: Server) -> None:
         log.error("the first model is not there: /ready stays 503, and requests try again")
 
 
-def _respond(error: ApiError) -> JSONResponse:
-    return JSONResponse(error.body, error.status, headers=error.headers)
+def _respond(request: Request, error: ApiError) -> JSONResponse:
+    body = body_for(error, request.url.path, request.scope.get("request_id"))
+    return JSONResponse(body, error.status, headers=error.headers)
 
 
 async def _api_error(request: Request, error: Any) -> JSONResponse:
-    return _respond(error)
+    return _respond(request, error)
 
 
 async def _invalid(request: Request, error: Any) -> JSONResponse:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    # Of the ways in which a field could be read, the one that got furthest was meant.
+    first = max(error.errors(), key=lambda each: len(each["loc"]))
     if first["type"] == "json_invalid":
-        return _respond(ApiError(400, "The body is no JSON.", code="invalid_json"))
+        return _respond(request, ApiError(400, "The body is no JSON.", code="invalid_json"))
+    parts = [str(part) for part in first["loc"] if part != "body"]
+    where = ".".join(part for part in parts if not _NAME_OF_TYPE.search(part))
     message = f"{where}: {first['msg']}." if where else f"{first['msg']}."
-    return _respond(ApiError(422, message, code="invalid_field", param=where or None))
+    status = 400 if is_anthropic(request.url.path) else 422
+    return _respond(request, ApiError(status, message, code="invalid_field", param=where or None))
 
 
 async def _http_error(request: Request, error: Any) -> JSONResponse:
-    return _respond(ApiError(error.status_code, f"{error.detail}.", headers=error.headers))
+    told = ApiError(error.status_code, f"{error.detail}.", headers=error.headers)
+    return _respond(request, told)
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _respond(of_request(RuntimeError()))
+    return _respond(request, of_request(RuntimeError()))

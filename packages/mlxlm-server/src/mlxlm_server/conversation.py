@@ -19,13 +19,15 @@ from mlxlm_server.server import in_texts, server_of
 class Conversation:
     """What a dialect makes of its request: messages and tools as in OpenAI's chat completions.
 
-    `arguments` are variables of the chat template. `param` and `budget_param` are what the
-    dialect calls the messages and the budget, for errors.
+    `arguments` are variables of the chat template. `thinking` switches reasoning on or off
+    where the template can; False closes it at once where it can't. `param` and `budget_param`
+    are what the dialect calls the messages and the budget, for errors.
     """
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    thinking: bool | None = None
     reasoning_budget: int | None = None
     param: str = "messages"
     budget_param: str = "reasoning_budget"
@@ -34,6 +36,8 @@ class Conversation:
 async def rendered(http: Request, loaded: Loaded, conversation: Conversation) -> Prompt:
     """Return the conversation's tokens; ApiError 400 where the template refuses it."""
     arguments = {**server_of(http).settings.chat_template_args, **conversation.arguments}
+    if conversation.thinking is not None:
+        arguments["enable_thinking"] = conversation.thinking
     try:
         return await in_texts(
             loaded,
@@ -60,7 +64,10 @@ async def begin(
     thinking = loaded.tokenizer.thinking
     opened = thinking is not None and thinking.opened_by(prompt.text)
     constraint: Callable[[], Any] | None = None
-    if (budget := conversation.reasoning_budget) is not None:
+    budget = conversation.reasoning_budget
+    if conversation.thinking is False and thinking is not None:
+        budget = 0
+    if budget is not None:
         if thinking is None:
             raise invalid(
                 "This model's chat template knows no reasoning.", conversation.budget_param

@@ -43,6 +43,36 @@ class ApiError(Exception):
         return {"error": error}
 
 
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+def is_anthropic(path: str) -> bool:
+    """Tell whether clients of Anthropic's API ask at a path."""
+    return path == "/v1/messages" or path.startswith("/v1/messages/")
+
+
+def body_for(error: ApiError, path: str, request_id: str | None) -> dict[str, Any]:
+    """Return an error in the form that clients of a path expect."""
+    return anthropic_body(error, request_id) if is_anthropic(path) else error.body
+
+
+def anthropic_body(error: ApiError, request_id: str | None) -> dict[str, Any]:
+    kind = _ANTHROPIC_TYPES.get(error.status, "api_error")
+    where = f"{error.param}: " if error.param and error.param not in error.message else ""
+    told = {"type": kind, "message": where + error.message}
+    return {"type": "error", "error": told, "request_id": request_id}
+
+
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     return ApiError(400, message, param=param, code=code)
 

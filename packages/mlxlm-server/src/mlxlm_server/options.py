@@ -1,5 +1,6 @@
 """Fields of a request that say how to draw, and what the engine makes of them."""
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
@@ -21,10 +22,14 @@ _PENALTIES = (
 _MOST_STOPS = 64
 
 
-class Drawing(BaseModel):
-    """OpenAI's settings, and mlxlm's beyond them. What is left out is as the server has it."""
+class Fields(BaseModel):
+    """Part of a request. Unknown fields are kept, for a strict server to refuse them."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Drawing(Fields):
+    """OpenAI's settings, and mlxlm's beyond them. What is left out is as the server has it."""
 
     model: str | None = None
     max_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -73,11 +78,21 @@ class Drawing(BaseModel):
         return replace(settings.sampling, **given)
 
 
-def check_fields(body: BaseModel, strict: bool) -> None:
-    """Refuse fields that nobody knows, where the server is strict."""
-    unknown = sorted(body.model_extra or {})
-    if strict and unknown:
+def check_fields(body: Fields, strict: bool) -> None:
+    """Refuse fields that nobody knows, at any depth, where the server is strict."""
+    unknown = sorted(_unknown(body, "")) if strict else []
+    if unknown:
         raise invalid(f"Unknown fields: {', '.join(unknown)}.", param=unknown[0])
+
+
+def _unknown(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for i, each in enumerate(value):
+            yield from _unknown(each, f"{path}{i}.")
+    elif isinstance(value, Fields):
+        yield from (f"{path}{name}" for name in value.model_extra or {})
+        for name in type(value).model_fields:
+            yield from _unknown(getattr(value, name), f"{path}{name}.")
 
 
 def check_prompt(ids: list[int], tokenizer: Any, settings: ServerSettings, param: str) -> None:

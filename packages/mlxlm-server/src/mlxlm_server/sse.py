@@ -1,9 +1,10 @@
-"""Server-sent events: the WHATWG's format, with comments while there is nothing to say (R37)."""
+"""Server-sent events: the WHATWG's format, with comments while nothing is new (R37)."""
 
 import asyncio
 import json
 from asyncio import FIRST_COMPLETED
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +13,6 @@ from starlette.responses import Response, StreamingResponse
 from mlxlm_server.errors import ApiError, of_request
 
 DONE = "[DONE]"
-COMMENT = b": keepalive\n\n"
 
 
 def encoded(data: Any, event: str | None = None) -> bytes:
@@ -21,7 +21,20 @@ def encoded(data: Any, event: str | None = None) -> bytes:
     return f"{head}data: {text}\n\n".encode(errors="replace")
 
 
-async def stream(http: Request, chunks: AsyncIterator[bytes], keepalive: float) -> Response:
+@dataclass(frozen=True)
+class Style:
+    """How the streams of a dialect say that something went wrong, and that nothing is new."""
+
+    failed: Callable[[ApiError], bytes]
+    idle: bytes = b": keepalive\n\n"
+
+
+OPENAI = Style(lambda error: encoded(error.body))
+
+
+async def stream(
+    http: Request, chunks: AsyncIterator[bytes], keepalive: float, style: Style = OPENAI
+) -> Response:
     """Return the response once there is something to send, be it a comment.
 
     An error before that is raised, so that it gets its status; one after that is an event.
@@ -42,7 +55,7 @@ async def stream(http: Request, chunks: AsyncIterator[bytes], keepalive: float) 
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
     return StreamingResponse(
-        _body(first, chunks, keepalive),
+        _body(first, chunks, keepalive, style),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
     )
@@ -55,22 +68,22 @@ async def left(http: Request) -> None:
 
 
 async def _body(
-    pending: asyncio.Future[bytes], chunks: AsyncIterator[bytes], keepalive: float
+    pending: asyncio.Future[bytes], chunks: AsyncIterator[bytes], keepalive: float, style: Style
 ) -> AsyncIterator[bytes]:
     try:
         if not pending.done():
-            yield COMMENT  # so long has passed already
+            yield style.idle  # so long has passed already
         while True:
             while not (await asyncio.wait({pending}, timeout=keepalive or None))[0]:
-                yield COMMENT
+                yield style.idle
             yield await pending
             pending = asyncio.ensure_future(anext(chunks))
     except StopAsyncIteration:
         return
     except ApiError as error:
-        yield encoded(error.body)
+        yield style.failed(error)
     except Exception as error:
-        yield encoded(of_request(error).body)
+        yield style.failed(of_request(error))
         raise
     finally:
         await _end(pending, chunks)

@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from mlxlm_server.conversation import Conversation, rendered
 from mlxlm_server.errors import invalid
-from mlxlm_server.options import check_fields, check_ids
+from mlxlm_server.options import Fields, check_fields, check_ids
 from mlxlm_server.pool import Loaded
 from mlxlm_server.prompts import encode
 from mlxlm_server.routes.chat import ChatMessage
@@ -17,10 +17,8 @@ from mlxlm_server.settings import ServerSettings
 router = APIRouter()
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Fields):
     """Either a text or a conversation. The special tokens of a conversation are its template's."""
-
-    model_config = ConfigDict(extra="allow")
 
     model: str | None = None
     prompt: str | None = None
@@ -40,9 +38,7 @@ class Tokens(BaseModel):
     token_strs: list[str] | None = None
 
 
-class DetokenizeRequest(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class DetokenizeRequest(Fields):
     model: str | None = None
     tokens: list[int]
 
