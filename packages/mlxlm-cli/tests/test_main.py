@@ -58,7 +58,7 @@ def test_supported_spellings_reach_the_command_without_a_notice(command: Any) ->
         assert "--prefill-response" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["generate", "chat"])
+@pytest.mark.parametrize("name", ["generate", "chat", "server"])
 def test_R52_the_old_spelling_works_with_one_notice_on_stderr(command: Any, name: str) -> None:
     done = command("python", "-m", f"mlx_lm.{name}", "--help")
     assert done.returncode == 0

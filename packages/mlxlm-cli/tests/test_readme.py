@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlxlm_cli import chat, generate
+from mlxlm_cli import chat, generate, server
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.commands import COMMANDS, NOT_YET
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PACKAGES = Path(__file__).parents[2]
+README = (PACKAGES / "mlxlm-cli" / "README.md").read_text(encoding="utf-8")
+OF_SERVER = (PACKAGES / "mlxlm-server" / "README.md").read_text(encoding="utf-8")
 
 
 def shown(action: argparse.Action) -> str:
     default = action.default
-    if default in ((), argparse.SUPPRESS) or default is None:
+    if default in ((), "", argparse.SUPPRESS) or default is None:
         return ""
     if action.nargs == 0:
         return "off"
@@ -32,9 +34,13 @@ def table(parser: Parser) -> str:
     return "\n".join(["| flag | default | |", "|---|---|---|", *rows])
 
 
-@pytest.mark.parametrize("command", [generate, chat], ids=["generate", "chat"])
-def test_R53_the_flag_tables_are_the_parsers(command: Any) -> None:
-    assert table(command.build_parser()) in README
+@pytest.mark.parametrize(
+    ("command", "readme"),
+    [(generate, README), (chat, README), (server, OF_SERVER)],
+    ids=["generate", "chat", "server"],
+)
+def test_R53_the_flag_tables_are_the_parsers(command: Any, readme: str) -> None:
+    assert table(command.build_parser()) in readme
 
 
 def test_R53_the_commands_are_those_there_are() -> None:

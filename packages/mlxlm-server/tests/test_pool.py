@@ -1,12 +1,16 @@
 """Several models, and which of them are loaded."""
 
+import asyncio
 import gc
 import threading
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlxlm_generate import BatchGenerator
+from mlxlm_server import ApiError, ServerSettings
+from mlxlm_server.pool import Pool
 
 ASK = {"prompt": "Once upon a time", "max_tokens": 6}
 
@@ -126,3 +130,34 @@ def test_R10_settings_that_a_model_cannot_have_are_found_when_it_is_loaded(
     assert failed.json()["error"]["code"] == "load_failed"
     assert len(made) == 2  # and it is not tried again and again
     assert live.http.get("/ready").status_code == 200
+
+
+def asked(settings: ServerSettings, name: str | None) -> list[str]:
+    """Return what is loaded when a request asks for a name."""
+    loaded: list[str] = []
+
+    def load(name: str, adapter: str | None) -> Any:
+        loaded.append(name)
+        raise ValueError("enough")
+
+    with pytest.raises(ApiError):
+        asyncio.run(Pool(settings, load).get(name))
+    return loaded
+
+
+def test_a_model_is_asked_for_by_name_or_source_and_found_there() -> None:
+    settings = ServerSettings(models=("a",), sources={"a": "/models/a"})
+    for name in (None, "default_model", "a", "/models/a"):
+        assert asked(settings, name) == ["/models/a"]
+    assert asked(settings, "/models/b") == []
+
+
+def test_without_models_a_request_names_repositories_never_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    settings = ServerSettings()
+    assert asked(settings, "there/model") == ["there/model"]
+    for name in ("here/model", "../x", "/etc/passwd", "a/../b", "package:os", "a/b/c", "~/x"):
+        assert asked(settings, name) == []

@@ -27,6 +27,7 @@ class Command:
 COMMANDS = {
     "generate": Command("generate text from a prompt", "mlxlm_cli.generate"),
     "chat": Command("talk with a model", "mlxlm_cli.chat"),
+    "server": Command("serve models over HTTP, with OpenAI's API", "mlxlm_cli.server"),
     "doctor": Command("show versions, backend, BLAS and memory", "mlxlm_cli.doctor"),
 }
 
@@ -43,7 +44,6 @@ NOT_YET = (
     "lora",
     "manage",
     "perplexity",
-    "server",
     "share",
     "upload",
 )

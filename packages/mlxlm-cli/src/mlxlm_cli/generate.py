@@ -9,7 +9,7 @@ from mlxlm_cli.arguments.cache import add_cache_flags, check_cache_flags
 from mlxlm_cli.arguments.generation import add_length_flags, add_template_flags
 from mlxlm_cli.arguments.model import add_model_flags
 from mlxlm_cli.arguments.parser import Parser
-from mlxlm_cli.arguments.sampling import add_sampling_flags
+from mlxlm_cli.arguments.sampling import add_sampling_flags, add_seed_flag
 from mlxlm_cli.arguments.speculation import add_speculation_flags, check_speculation_flags
 from mlxlm_cli.arguments.values import boolean
 from mlxlm_cli.errors import UsageError
@@ -30,7 +30,7 @@ def build_parser(prog: str = "mlx_lm.generate") -> Parser:
     _add_prompt_flags(parser)
     add_template_flags(parser)
     add_length_flags(parser, max_tokens=GENERATION.cli_max_tokens)
-    add_sampling_flags(parser, seed=GENERATION.cli_seed)
+    add_seed_flag(add_sampling_flags(parser), GENERATION.cli_seed)
     add_cache_flags(parser)
     add_speculation_flags(parser)
     parser.add_argument(

@@ -23,7 +23,7 @@ def set_up(level: str) -> None:
         handlers=[handler],
         force=True,
     )
-    for name in ("cache", "sample", "models", "generate", "cli"):
+    for name in ("cache", "sample", "models", "generate", "server", "cli"):
         logging.getLogger(f"mlxlm_{name}").setLevel(level)
     logging.captureWarnings(True)
     warnings.formatwarning = _message_only

@@ -1,7 +1,7 @@
 from argparse import ArgumentTypeError
 
 import pytest
-from mlxlm_cli.arguments.values import boolean, integer, json_object, number
+from mlxlm_cli.arguments.values import boolean, integer, json_object, number, size
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,35 @@ def test_json_object_says_what_is_wrong(text: str, why: str) -> None:
 
 def test_json_object_returns_the_object() -> None:
     assert json_object('{"enable_thinking": false}') == {"enable_thinking": False}
+
+
+def test_integer_has_a_greatest_value() -> None:
+    with pytest.raises(ArgumentTypeError, match="65535 at most"):
+        integer(0, most=65535)("70000")
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"),
+    [
+        ("0", 0),
+        ("512", 512),
+        ("512B", 512),
+        ("8GB", 8 * 10**9),
+        ("8g", 8 * 10**9),
+        ("1.5 KiB", 1536),
+        ("16GiB", 16 * 2**30),
+    ],
+)
+def test_size_takes_bytes_and_units(text: str, bytes: int) -> None:
+    assert size()(text) == bytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1", "8XB", "8Gi", "1e9"])
+def test_size_refuses_what_is_none(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="size such as"):
+        size()(text)
+
+
+def test_size_has_a_least_value() -> None:
+    with pytest.raises(ArgumentTypeError, match="at least 1 bytes"):
+        size(1)("0")

@@ -51,7 +51,7 @@ import mlx_lm
 for name in ("batch_generate", "convert"):
     assert not hasattr(mlx_lm, name), name
 try:
-    import mlx_lm.server
+    import mlx_lm.lora
 except ModuleNotFoundError as error:
     print(error)
 try:
@@ -60,7 +60,7 @@ except ImportError as error:
     print(error)
 """
     out = run(command, code)
-    assert "mlx_lm.server" in out
+    assert "mlx_lm.lora" in out
     assert "NoSuchCache" in out
 
 

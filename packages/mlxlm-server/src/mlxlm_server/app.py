@@ -76,8 +76,13 @@ def create_app(
 async def _preload(server: Server) -> None:
     try:
         await server.pool.get(None)
-    except ApiError:
-        log.error("the first model is not there: /ready stays 503, and requests try again")
+    except ApiError as error:
+        server.failure = error.__cause__ or error
+        if not server.must_load:
+            log.error(
+                "the first model is not there (%s): /ready stays 503, and requests try again",
+                server.failure,
+            )
 
 
 def _respond(request: Request, error: ApiError) -> JSONResponse:
@@ -86,6 +91,9 @@ def _respond(request: Request, error: ApiError) -> JSONResponse:
 
 
 async def _api_error(request: Request, error: Any) -> JSONResponse:
+    if error.code in ("load_failed", "model_not_found") and error.__cause__ is not None:
+        log.error("%s (%s)", error, error.__cause__)
+        log.debug("where it failed:", exc_info=error.__cause__)
     return _respond(request, error)
 
 

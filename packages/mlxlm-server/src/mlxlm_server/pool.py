@@ -69,7 +69,10 @@ class Pool:
         self._load = load or loader(settings)
         self._make_generator = make_generator
         self._loaded: dict[str, Loaded] = {}
+        self._draft: tuple[Any, Any] | None = None
         self._lock = asyncio.Lock()
+        # Not the loop's own threads: its end would wait for a model that is being loaded.
+        self._loading = ThreadPoolExecutor(1, "load")
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +118,11 @@ class Pool:
             return settings.models[0]
         if name in self.names:
             return name
-        if not settings.models and _REPOSITORY.fullmatch(name):
+        for known, source in settings.sources.items():
+            if name == source:
+                return known
+        # A directory of that name, here where the server runs, is none of a client's business.
+        if not settings.models and _REPOSITORY.fullmatch(name) and not Path(name).exists():
             return name
         served = ", ".join(self.names) or "Hugging Face repositories, as org/name"
         raise ApiError(
@@ -126,23 +133,26 @@ class Pool:
         )
 
     async def _start(self, name: str) -> Loaded:
+        begun = time.monotonic()
         settings = self._settings
         adapter = settings.adapters.get(name)
         base = name if adapter is None else settings.models[0]
         if adapter is None and settings.models and name == settings.models[0]:
             adapter = settings.adapter_path
         try:
-            model, tokenizer, identity = await asyncio.to_thread(self._read, base, adapter)
+            model, tokenizer, draft, identity = await asyncio.get_running_loop().run_in_executor(
+                self._loading, self._read, base, adapter
+            )
             engine = Engine(
                 model,
                 identity,
                 settings,
                 stop_tokens=[[token] for token in sorted(tokenizer.eos_token_ids)],
                 make_generator=self._make_generator,
+                draft=draft,
             )
             await engine.start()
         except Exception as error:
-            log.error("model %s could not be loaded", name, exc_info=error)
             if settings.models:
                 raise unavailable(f"The model {name!r} can't be loaded.", "load_failed") from error
             raise ApiError(
@@ -153,15 +163,29 @@ class Pool:
             for layer in make_prompt_cache(model)
             for leaf in layer.leaves()
         )
+        log.info("%s is ready after %.1f s", name, time.monotonic() - begun)
         return Loaded(name, tokenizer, engine, cuttable)
 
-    def _read(self, name: str, adapter: str | None) -> tuple[Any, Any, Any]:
-        """Return a model, its tokenizer, and what tells its prefixes from those of others."""
-        model, tokenizer = self._load(name, adapter)
+    def _read(self, name: str, adapter: str | None) -> tuple[Any, Any, Any, Any]:
+        """Return model, tokenizer, draft, and what tells the model's prefixes from others'."""
         settings = self._settings
+        model, tokenizer = self._load(settings.sources.get(name, name), adapter)
+        draft = self._read_draft(tokenizer)
         cache = (settings.max_kv_size, settings.kv_bits, settings.kv_group_size)
         weights = None if settings.disk_cache is None else fingerprint(model)
-        return model, tokenizer, (name, adapter, *cache, settings.quantized_kv_start, weights)
+        identity = (name, adapter, *cache, settings.quantized_kv_start, weights)
+        return model, tokenizer, draft, identity
+
+    def _read_draft(self, tokenizer: Any) -> Any:
+        if self._settings.draft_model is None:
+            return None
+        from mlxlm_generate import check_draft_tokenizer
+
+        if self._draft is None:
+            self._draft = self._load(self._settings.draft_model, None)
+        draft, draft_tokenizer = self._draft
+        check_draft_tokenizer(tokenizer, draft_tokenizer)
+        return draft
 
     async def _make_room(self) -> None:
         while len(self._loaded) >= self._settings.max_models:
@@ -183,6 +207,7 @@ class Pool:
         await asyncio.to_thread(_give_back)
 
     async def close(self) -> None:
+        self._loading.shutdown(wait=False, cancel_futures=True)
         for loaded in self.loaded:
             await self._unload(loaded)
 

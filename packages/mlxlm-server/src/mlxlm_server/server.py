@@ -13,6 +13,7 @@ from fastapi import Request
 
 from mlxlm_server.answer import Answer
 from mlxlm_server.engine.ticket import Ticket
+from mlxlm_server.errors import unavailable
 from mlxlm_server.metrics import Metrics
 from mlxlm_server.options import Drawing, check_prompt, requests
 from mlxlm_server.pool import Loaded, Pool
@@ -31,6 +32,10 @@ class Server:
         self.pool = pool
         self.metrics = Metrics()
         self.runs: dict[str, Run] = {}
+        self.failure: BaseException | None = None
+        """Why the first model is not there."""
+        self.must_load = False
+        """The server ends where the first model can't be loaded: whoever runs it says why."""
 
     def begin(
         self,
@@ -79,6 +84,12 @@ class Server:
     def _ended(self, run: Run, outcome: str) -> None:
         self.runs.pop(run.id, None)
         self.metrics.ended(run, outcome)
+
+    def end_runs(self) -> None:
+        """Fail what is under way, as the server is about to end."""
+        for run in list(self.runs.values()):
+            run.ticket.fail(unavailable("The server is shutting down.", "shutting_down"))
+            run.loaded.engine.cancel(run.ticket)
 
     def cancel(self, request_id: str) -> bool:
         """Cancel a request by its id; False where none of that id is under way."""

@@ -17,9 +17,13 @@ class ServerSettings:
 
     `models` are the names that requests may ask for, as `mlxlm_models.load` takes them; the
     first serves requests that name none. Without any, requests name Hugging Face repositories,
-    which are loaded when first asked for; a path never comes from a request. `adapters` are
-    further names, each the first model with the adapter of a directory. At most `max_models`
-    are loaded at once: the one unused for longest makes room.
+    which are loaded when first asked for; a path never comes from a request. `sources` says
+    where a model is found that is not found under its name. `adapters` are further names, each
+    the first model with the adapter of a directory. At most `max_models` are loaded at once:
+    the one unused for longest makes room.
+
+    `draft_model` guesses up to `num_draft_tokens` ahead for every model, whose vocabulary it
+    has to have; `ngram_draft` guesses what followed the same words before.
 
     `memory_limit` bounds keys and values, of requests and of prefixes kept for later, in
     all; of it, `prompt_cache_bytes` are for prefixes, by default a third. None is most of
@@ -30,6 +34,7 @@ class ServerSettings:
     """
 
     models: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
     adapters: Mapping[str, str] = field(default_factory=dict)
     adapter_path: str | None = None
     max_models: int = 1
@@ -43,6 +48,9 @@ class ServerSettings:
     decode_concurrency: int = GENERATION.completion_batch_size
     prompt_concurrency: int = GENERATION.prefill_batch_size
     prefill_step_size: int = GENERATION.prefill_step_size
+    draft_model: str | None = None
+    ngram_draft: bool = False
+    num_draft_tokens: int = GENERATION.num_draft_tokens
     max_kv_size: int | None = None
     kv_bits: int | None = None
     kv_group_size: int = GENERATION.kv_group_size
@@ -69,6 +77,7 @@ class ServerSettings:
             "decode_concurrency",
             "prompt_concurrency",
             "prefill_step_size",
+            "num_draft_tokens",
             "max_body_bytes",
             "max_queue",
             "max_prompt_tokens",
@@ -85,9 +94,25 @@ class ServerSettings:
                 raise ValueError(f"{name}={value}: give 0 or more.")
         if any(not key for key in self.api_keys):
             raise ValueError("api_keys: an empty key would let everyone in.")
-        if self.adapters and not self.models:
-            raise ValueError("adapters need a model that they belong to: name it in models.")
+        if not self.models:
+            self._check_open()
+        if twice := sorted({name for name in self.models if self.models.count(name) > 1}):
+            raise ValueError(f"models: {', '.join(twice)} is there twice.")
+        if strange := sorted(set(self.sources) - set(self.models)):
+            raise ValueError(f"sources: {', '.join(strange)} is not among the models.")
         if taken := sorted(set(self.adapters) & set(self.models)):
             raise ValueError(f"adapters: {', '.join(taken)} is the name of a model.")
         if self.chat_template is not None and self.use_default_chat_template:
             raise ValueError("chat_template and use_default_chat_template exclude each other.")
+        if self.draft_model is not None and self.ngram_draft:
+            raise ValueError("draft_model and ngram_draft both guess ahead: give one of them.")
+
+    def _check_open(self) -> None:
+        """Refuse what makes no sense where requests choose the model."""
+        for name in ("adapters", "adapter_path", "draft_model"):
+            if getattr(self, name):
+                raise ValueError(f"{name} needs a model that it belongs to: name it in models.")
+        if self.trust_remote_code:
+            raise ValueError(
+                "trust_remote_code needs models: without, requests choose whose code runs."
+            )

@@ -1,6 +1,6 @@
 """Which model, and how it is loaded."""
 
-from mlxlm_cli.arguments.parser import Parser
+from mlxlm_cli.arguments.parser import Group, Parser
 
 DEFAULT_MODEL = "mlx-community/Llama-3.2-3B-Instruct-4bit"
 
@@ -13,6 +13,10 @@ def add_model_flags(parser: Parser) -> None:
         help="a directory, a .gguf file, package:<import name>, or a Hugging Face repo id",
     )
     group.add_argument("--revision", help="branch, tag or commit of the Hugging Face repo")
+    add_loading_flags(group)
+
+
+def add_loading_flags(group: Group) -> None:
     group.add_argument(
         "--trust-remote-code",
         action="store_true",

@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from mlxlm_cli.arguments.version import VersionAction
+
+Group: TypeAlias = argparse._ArgumentGroup
 
 
 class Parser(argparse.ArgumentParser):
@@ -14,7 +16,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog, description=description, epilog=epilog, formatter_class=_Formatter
         )
-        for name, action in ((None, _Store), ("store", _Store), ("store_true", _StoreTrue)):
+        for name, action in (
+            (None, _Store),
+            ("store", _Store),
+            ("store_true", _StoreTrue),
+            ("append", _Append),
+        ):
             self.register("action", name, action)
         self.set_defaults(given=frozenset())
         self.add_argument(
@@ -51,6 +58,18 @@ class _Store(argparse._StoreAction):
         _record(namespace, self.dest)
 
 
+class _Append(argparse._AppendAction):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        _record(namespace, self.dest)
+
+
 class _StoreTrue(argparse._StoreTrueAction):
     def __call__(
         self,
@@ -69,5 +88,5 @@ class _Formatter(argparse.HelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text = action.help or ""
         default = action.default
-        nothing = default is None or default is False or default in ((), argparse.SUPPRESS)
+        nothing = default is None or default is False or default in ((), "", argparse.SUPPRESS)
         return text if nothing or "%(default)" in text else f"{text} (default: %(default)s)"

@@ -2,12 +2,12 @@
 
 from mlxlm_sample.defaults import SAMPLING
 
-from mlxlm_cli.arguments.parser import Parser
+from mlxlm_cli.arguments.parser import Group, Parser
 from mlxlm_cli.arguments.values import integer, number
 
 
-def add_sampling_flags(parser: Parser, *, seed: int | None) -> None:
-    group = parser.add_argument_group("sampling")
+def add_sampling_flags(parser: Parser, *, title: str = "sampling") -> Group:
+    group = parser.add_argument_group(title)
     group.add_argument(
         "--temp",
         type=number(0),
@@ -47,4 +47,8 @@ def add_sampling_flags(parser: Parser, *, seed: int | None) -> None:
         default=SAMPLING.min_tokens_to_keep,
         help="tokens that --min-p always keeps",
     )
+    return group
+
+
+def add_seed_flag(group: Group, seed: int | None) -> None:
     group.add_argument("--seed", type=integer(0), default=seed, help="seed of the random numbers")

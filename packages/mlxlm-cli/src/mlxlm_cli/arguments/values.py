@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,8 @@ def boolean(text: str) -> bool:
     return truth
 
 
-def integer(low: int, *, also: int | None = None) -> Callable[[str], int]:
-    """Return a type for whole numbers from `low` up, and for the one number `also`."""
+def integer(low: int, *, most: int | None = None, also: int | None = None) -> Callable[[str], int]:
+    """Return a type for whole numbers from `low` to `most`, and for the one number `also`."""
 
     def convert(text: str) -> int:
         try:
@@ -26,9 +27,31 @@ def integer(low: int, *, also: int | None = None) -> Callable[[str], int]:
         if value < low and value != also:
             more = "" if also is None else f", or {also}"
             raise ArgumentTypeError(f"has to be at least {low}{more}, but is {value}")
+        if most is not None and value > most:
+            raise ArgumentTypeError(f"can be {most} at most, but is {value}")
         return value
 
     return convert
+
+
+def size(low: int = 0) -> Callable[[str], int]:
+    """Return a type for bytes: a number alone, or with a unit as in 512MB, 1.5 GiB."""
+
+    def convert(text: str) -> int:
+        match = _SIZE.fullmatch(text.strip())
+        if match is None:
+            raise ArgumentTypeError(f"wants a size such as 8GB, 512MiB or bytes, not {text!r}")
+        amount, prefix, binary = match.groups()
+        base = 1024 if binary else 1000
+        value: int = round(float(amount) * base ** " KMGT".index(prefix.upper() or " "))
+        if value < low:
+            raise ArgumentTypeError(f"has to be at least {low} bytes, but is {value}")
+        return value
+
+    return convert
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i(?=B))?B?", re.IGNORECASE)
 
 
 def number(low: float, high: float = math.inf) -> Callable[[str], float]:

@@ -48,11 +48,12 @@ class Engine:
         *,
         stop_tokens: list[list[int]],
         make_generator: Callable[..., BatchGenerator] = BatchGenerator,
+        draft: Any = None,
     ) -> None:
         self.settings = settings
         self.counts = EngineCounts()
         self.ready = asyncio.Event()
-        self._model, self._name = model, name
+        self._model, self._name, self._draft = model, name, draft
         self._stop_tokens, self._make_generator = stop_tokens, make_generator
         self._tickets: set[Ticket] = set()
         self._generation = 0
@@ -152,6 +153,7 @@ class Engine:
             deliver=self._from_thread,
             ended=self._thread_ended,
             make_generator=self._make_generator,
+            draft=self._draft,
         )
         self._worker.start()
 

@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from mlxlm_generate import BatchGenerator, TokenResponse
+from mlxlm_generate import BatchGenerator, Drafter, ModelDrafter, NGramDrafter, TokenResponse
 
 from mlxlm_server.engine.prefixes import Lease
 from mlxlm_server.engine.ticket import Event, Progress, Started, Ticket
@@ -39,11 +40,13 @@ class Worker:
         deliver: Callable[[int, Delivery], None],
         ended: Callable[[int, BaseException | None], None],
         make_generator: Callable[..., BatchGenerator] = BatchGenerator,
+        draft: Any = None,
     ) -> None:
         self.generation = generation
         self.prefixes = prefixes
         self._model, self._settings, self._budget = model, settings, memory_budget
         self._stop_tokens, self._make = stop_tokens, make_generator
+        self._draft = draft
         self._deliver, self._ended = deliver, ended
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._running: dict[int, tuple[Ticket, int]] = {}
@@ -90,10 +93,29 @@ class Worker:
             kv_group_size=settings.kv_group_size,
             quantized_kv_start=settings.quantized_kv_start,
             memory_budget=self._budget,
+            drafter=self._drafter(),
+            num_draft_tokens=settings.num_draft_tokens,
         ) as self._engine:
             self._deliver(self.generation, [])  # ready
             while not self._stopped:
                 self._step()
+
+    def _drafter(self) -> Callable[[], Drafter] | None:
+        """Return what makes the one who guesses for a request."""
+        settings = self._settings
+        if settings.ngram_draft:
+            return NGramDrafter
+        if self._draft is None:
+            return None
+        return partial(
+            ModelDrafter,
+            self._draft,
+            max_kv_size=settings.max_kv_size,
+            prefill_step_size=settings.prefill_step_size,
+            kv_bits=settings.kv_bits,
+            kv_group_size=settings.kv_group_size,
+            quantized_kv_start=settings.quantized_kv_start,
+        )
 
     def _step(self) -> None:
         self._answer_calls(wait=self._engine.idle)
