@@ -18,8 +18,9 @@ class Case:
     checkpoint, for mlx-lm. `known_as` is what transformers calls the type.
 
     `peer` are the keys that mlx-lm wants otherwise, to be compared with `forward`; None where
-    it can't have the case. `peer_repeats` is how often the text is repeated then, `peer_names`
-    what of a public name is another in converted checkpoints, which are all that it reads.
+    it can't have the case. For that comparison, `beside` changes the case, `peer_repeats` is how
+    often the text is repeated, `peer_steps` leaves single steps alone, and `peer_names` are parts
+    of public names that are others in converted checkpoints, where it reads these alone.
     """
 
     config: Config
@@ -28,7 +29,9 @@ class Case:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     known_as: str | None = None
     peer: Config | None = field(default_factory=dict)
+    beside: Config = field(default_factory=dict)
     peer_repeats: int = 1
+    peer_steps: bool = False
     peer_names: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -14,10 +14,20 @@ def own(
     peer: Config | None = _SAME,
     repeats: int = 1,
     names: Mapping[str, str] = _NONE,
+    beside: Config = _SAME,
+    steps: bool = False,
     **config: Any,
 ) -> Case:
-    more = {"peer": peer, "peer_repeats": repeats, "peer_names": names}
-    return Case(config, list(without), "forward", **more)
+    return Case(
+        config,
+        list(without),
+        "forward",
+        peer=peer,
+        beside=beside,
+        peer_repeats=repeats,
+        peer_names=names,
+        peer_steps=steps,
+    )
 
 
 OPENELM = {

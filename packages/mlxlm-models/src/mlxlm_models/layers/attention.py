@@ -109,11 +109,14 @@ class Attention(Module):
         if self._temperature is not None:
             queries = self._temperature(queries, cache)
         seen: Any = (keys, values) if cache is None else cache.update_and_fetch(keys, values)
-        if self._slopes is not None:
-            mask = biased(mask, self._slopes, seen[0], queries)
+        mask = self._mask(mask, seen[0], queries, cache)
         more = {} if self._sinks is None else {"sinks": self[self._sinks]}
         out = self._attend(queries, *seen, cache=cache, scale=self._scale, mask=mask, **more)
         return out, seen
+
+    def _mask(self, mask: Mask, keys: Any, queries: mx.array, cache: Cache | None) -> Mask:
+        """Return what this kind of attention makes of the mask; `cache` holds `keys` already."""
+        return mask if self._slopes is None else biased(mask, self._slopes, keys, queries)
 
     def write(self, x: mx.array, out: mx.array, gate: mx.array | None = None) -> mx.array:
         """Return the layer's output (B, L, hidden) of what the heads found."""

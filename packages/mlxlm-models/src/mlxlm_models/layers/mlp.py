@@ -26,7 +26,8 @@ class MLPNames:
 class MLPSpec:
     """A gated MLP (Shazeer, 2020), or, not `gated`, one of two projections.
 
-    `fused` stores gate and up as one, the gate's rows first unless `up_first`.
+    `fused` stores gate and up as one, the gate's rows first unless `up_first`, or row by row
+    where they are `interleaved`.
     `activation` may be `"xielu"` where it isn't gated. `down_bias` is `bias` unless given.
     `inner_norm` normalises what the last projection reads.
     """
@@ -38,6 +39,7 @@ class MLPSpec:
     down_bias: bool | None = None
     fused: bool = False
     up_first: bool = False
+    interleaved: bool = False
     gated: bool = True
     inner_norm: NormSpec | None = None
     names: MLPNames = MLPNames()
@@ -46,7 +48,8 @@ class MLPSpec:
         names = self.names
         inner = self.intermediate_size
         if self.gated and self.fused:
-            shards = {names.gate_up: Shard("outputs", (inner, inner))}
+            kinds = () if self.interleaved else (inner, inner)
+            shards = {names.gate_up: Shard("outputs", kinds)}
         else:
             shards = {name: Shard("outputs") for name in self.readers()}
         # What is multiplied into the last projection's input comes from up, as it is.
@@ -115,12 +118,16 @@ class FusedGatedMLP(_FeedForward):
 
     def _add_projections(self, spec: MLPSpec) -> None:
         self._gate = gate(spec.activation)
-        self._up_first = spec.up_first
+        self._up_first, self._interleaved = spec.up_first, spec.interleaved
         rows = 2 * spec.intermediate_size
         self[spec.names.gate_up] = nn.Linear(spec.hidden_size, rows, bias=spec.bias)
 
     def _inner(self, x: mx.array) -> mx.array:
-        first, second = mx.split(self[self._gate_up](x), 2, axis=-1)
+        both = self[self._gate_up](x)
+        if self._interleaved:
+            first, second = both[..., ::2], both[..., 1::2]
+        else:
+            first, second = mx.split(both, 2, axis=-1)
         return self._gate(second, first) if self._up_first else self._gate(first, second)
 
 
