@@ -20,18 +20,20 @@ from mlxlm_server.pool import Loaded, Pool
 from mlxlm_server.prompts import Prompt
 from mlxlm_server.running import Run
 from mlxlm_server.settings import ServerSettings
+from mlxlm_server.stored import Stored
 
 Result = TypeVar("Result")
 
 
 class Server:
-    """The settings, the models, the counts and the requests under way."""
+    """The settings, the models, the counts, the requests under way and responses kept."""
 
     def __init__(self, settings: ServerSettings, pool: Pool) -> None:
         self.settings = settings
         self.pool = pool
         self.metrics = Metrics()
         self.runs: dict[str, Run] = {}
+        self.stored = Stored()
         self.failure: BaseException | None = None
         """Why the first model is not there."""
         self.must_load = False

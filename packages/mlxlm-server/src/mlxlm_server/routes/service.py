@@ -1,5 +1,6 @@
 """What the server says of itself."""
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -57,6 +58,6 @@ class Cancel(BaseModel):
 @router.post("/v1/cancel")
 async def cancel(http: Request, body: Cancel) -> dict[str, Any]:
     """End a request within one step of its engine."""
-    if not server_of(http).cancel(body.id.rpartition("-")[2]):
+    if not server_of(http).cancel(re.split("[-_]", body.id)[-1]):
         raise ApiError(404, "No request of this id is under way.", code="not_under_way", param="id")
     return {"id": body.id, "cancelled": True}
