@@ -70,6 +70,9 @@ def plain(message: Mapping[str, Any], where: str) -> dict[str, Any]:
         result["content"] = "".join(_text(part, where) for part in content)
     elif content is None:
         result["content"] = ""
+    # Under either name (R35); templates look for the first.
+    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
+        result["reasoning_content"] = result["reasoning"] = reasoning
     if result["role"] == "developer":
         result["role"] = "system"
     if calls := message.get("tool_calls"):
