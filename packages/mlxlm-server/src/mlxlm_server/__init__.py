@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from mlxlm_server.errors import ApiError as ApiError
     from mlxlm_server.run import serve as serve
     from mlxlm_server.settings import ServerSettings as ServerSettings
+    from mlxlm_server.structured.compiled import GrammarConstraint as GrammarConstraint
+    from mlxlm_server.structured.compiled import Grammars as Grammars
+    from mlxlm_server.structured.grammar import Grammar as Grammar
+    from mlxlm_server.structured.grammar import GrammarError as GrammarError
 
 __getattr__, __dir__ = attach(
     __name__,
@@ -17,5 +21,7 @@ __getattr__, __dir__ = attach(
         "errors": ("ApiError",),
         "run": ("serve",),
         "settings": ("ServerSettings",),
+        "structured.compiled": ("GrammarConstraint", "Grammars"),
+        "structured.grammar": ("Grammar", "GrammarError"),
     },
 )

@@ -1,11 +1,10 @@
 """A conversation's way to the engine, the same in every dialect."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Request
-from mlxlm_models import ReasoningBudget
 
 from mlxlm_server.errors import invalid
 from mlxlm_server.options import Drawing
@@ -13,15 +12,18 @@ from mlxlm_server.pool import Loaded
 from mlxlm_server.prompts import Prompt, render
 from mlxlm_server.running import Run
 from mlxlm_server.server import in_texts, server_of
+from mlxlm_server.structured.constrain import constrain
+from mlxlm_server.structured.fields import Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
     """What a dialect makes of its request: messages and tools as in OpenAI's chat completions.
 
-    `arguments` are variables of the chat template. `thinking` switches reasoning on or off
-    where the template can; False closes it at once where it can't. `param` and `budget_param`
-    are what the dialect calls the messages and the budget, for errors.
+    `arguments` are variables of the chat template, `wanted` the form that the answer must have
+    (see `structured.fields`). `thinking` switches reasoning on or off where the template can;
+    False closes it at once where it can't. `param` and `budget_param` are what the dialect
+    calls the messages and the budget, for errors.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -29,6 +31,7 @@ class Conversation:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     thinking: bool | None = None
     reasoning_budget: int | None = None
+    wanted: Wanted | None = None
     param: str = "messages"
     budget_param: str = "reasoning_budget"
 
@@ -63,19 +66,18 @@ async def begin(
     prompt = await rendered(http, loaded, conversation)
     thinking = loaded.tokenizer.thinking
     opened = thinking is not None and thinking.opened_by(prompt.text)
-    constraint: Callable[[], Any] | None = None
-    budget = conversation.reasoning_budget
+    budget, wanted = conversation.reasoning_budget, conversation.wanted
     if conversation.thinking is False and thinking is not None:
         budget = 0
-    if budget is not None:
-        if thinking is None:
-            raise invalid(
-                "This model's chat template knows no reasoning.", conversation.budget_param
-            )
-
-        def constraint() -> ReasoningBudget:
-            return ReasoningBudget(loaded.tokenizer, budget, opened=opened)
-
+    if budget is not None and thinking is None:
+        raise invalid("This model's chat template knows no reasoning.", conversation.budget_param)
+    if wanted is not None and conversation.tools:
+        raise invalid(
+            f"{wanted.param} can't go with tools that the model may call or not: leave them out, "
+            "or set tool_choice to none.",
+            wanted.param,
+        )
+    constraint = await constrain(loaded, body, wanted, budget=budget, opened=opened)
     return server.begin(
         http.scope["request_id"],
         loaded,

@@ -19,6 +19,7 @@ from mlxlm_server.engine.engine import Engine
 from mlxlm_server.errors import ApiError, unavailable
 from mlxlm_server.fingerprint import fingerprint
 from mlxlm_server.settings import ServerSettings
+from mlxlm_server.structured.compiled import Grammars
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,11 @@ class Loaded:
     texts: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "prompts"))
     holders: set[Any] = field(default_factory=set)
     """Tasks that use it: those of requests, from their beginning to their end."""
+    grammars: Grammars = field(init=False)
+    """What answers of a given form are made from."""
+
+    def __post_init__(self) -> None:
+        self.grammars = Grammars(self.tokenizer)
 
     def hold(self) -> None:
         """Keep it loaded while the current task runs."""
@@ -203,6 +209,7 @@ class Pool:
         del self._loaded[loaded.name]
         await loaded.engine.stop()
         loaded.texts.shutdown(wait=False)
+        loaded.grammars.close()
         del loaded
         await asyncio.to_thread(_give_back)
 

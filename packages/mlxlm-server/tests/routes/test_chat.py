@@ -49,7 +49,6 @@ def test_seeds_draw_the_same_again_and_n_answers_differ(live: Any) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"response_format": {"type": "json_object"}},
         {"tool_choice": "required"},
         {"top_logprobs": 3},
         {"extra_body": {"reasoning_budget": 3}},

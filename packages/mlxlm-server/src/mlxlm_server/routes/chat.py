@@ -18,6 +18,7 @@ from mlxlm_server.options import Drawing, check_fields
 from mlxlm_server.running import Run, unless_left, usage
 from mlxlm_server.server import server_of
 from mlxlm_server.settings import ServerSettings
+from mlxlm_server.structured.fields import StructuredFields, wanted
 
 router = APIRouter()
 
@@ -30,14 +31,13 @@ class ChatMessage(BaseModel):
     tool_calls: list[dict[str, Any]] | None = None
 
 
-class ChatRequest(Drawing):
+class ChatRequest(Drawing, StructuredFields):
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
-    response_format: dict[str, Any] | None = None
     reasoning_budget: Annotated[int, Field(ge=0)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
@@ -58,6 +58,7 @@ async def chat_completions(http: Request, body: ChatRequest) -> Response:
         tools=None if body.tool_choice == "none" else body.tools,
         arguments=body.chat_template_kwargs or {},
         reasoning_budget=body.reasoning_budget,
+        wanted=wanted(body),
     )
     logprobs = (body.top_logprobs or "sampled") if body.logprobs else None
     run = await begin(http, body, conversation, logprobs)
@@ -72,8 +73,6 @@ def _check(body: ChatRequest) -> None:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
     if body.tool_choice not in (None, "auto", "none"):
         raise invalid("tool_choice can be auto or none on this server.", "tool_choice")
-    if (body.response_format or {}).get("type", "text") != "text":
-        raise invalid("response_format can only be text on this server.", "response_format")
 
 
 class _Writer:

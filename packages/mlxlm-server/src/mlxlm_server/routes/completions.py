@@ -18,11 +18,13 @@ from mlxlm_server.pool import Loaded
 from mlxlm_server.prompts import Prompt, encode
 from mlxlm_server.running import Run, unless_left, usage
 from mlxlm_server.server import in_texts, server_of
+from mlxlm_server.structured.constrain import constrain
+from mlxlm_server.structured.fields import StructuredFields, wanted
 
 router = APIRouter()
 
 
-class CompletionRequest(Drawing):
+class CompletionRequest(Drawing, StructuredFields):
     prompt: str | list[int] | list[str] | list[list[int]]
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool = False
@@ -39,6 +41,7 @@ async def completions(http: Request, body: CompletionRequest) -> Response:
         raise invalid("echo, suffix and best_of are not supported: leave them out.")
     loaded = await server.pool.get(body.model)
     prompts = await in_texts(loaded, lambda: _prompts(body, loaded))
+    constraint = await constrain(loaded, body, wanted(body), chat=False)
     run = server.begin(
         http.scope["request_id"],
         loaded,
@@ -46,6 +49,7 @@ async def completions(http: Request, body: CompletionRequest) -> Response:
         prompts,
         param="prompt",
         logprobs="sampled" if body.logprobs == 0 else body.logprobs,
+        constraint=constraint,
     )
     writer = _Writer(run, body)
     if body.stream:
