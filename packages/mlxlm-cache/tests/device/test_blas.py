@@ -33,8 +33,8 @@ def fresh(code: str, **environment: str) -> str:
 def test_the_wheel_serves_cblas_to_what_is_loaded_later() -> None:
     code = f"""{SAY}
 import ctypes
-plain = ctypes.CDLL(None).cblas_sgemm
-theirs = ctypes.CDLL(b.path).scipy_cblas_sgemm
+plain = ctypes.CDLL(None).cblas_dgemm
+theirs = ctypes.CDLL(b.path).scipy_cblas_dgemm
 address = lambda f: ctypes.cast(f, ctypes.c_void_p).value
 print(address(plain) == address(theirs), b.library, b.threads > 0, b.notice, b == blas_status())
 """

@@ -16,6 +16,7 @@ from pathlib import Path
 from mlxlm_cache.device.alias import publish
 from mlxlm_cache.device.backend import has_cpu_wheel
 from mlxlm_cache.device.cores import usable_cores
+from mlxlm_cache.device.one_row import with_one_row
 from mlxlm_cache.device.threads import follow_free_cores
 
 SWITCH = "MLXLM_BLAS"
@@ -27,8 +28,8 @@ _SYSTEM = (
     ("MKL", ("libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so")),
     ("BLIS", ("libblis.so.4", "libblis.so")),
 )
-# What MLX calls: products, and the LAPACK drivers behind mx.linalg.
-_BLAS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")
+# What MLX calls: products, and the LAPACK drivers behind mx.linalg; and what serves one row.
+_BLAS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm", "cblas_sgemv")
 _LAPACK = tuple(
     f"{kind}{name}_"
     for name, kinds in {
@@ -137,7 +138,7 @@ def _load(name: str, path: str, prefix: str) -> Blas:
     if not hasattr(library, f"{prefix}cblas_sgemm"):
         raise OSError(f"{path}: no cblas_sgemm")
     if prefix:
-        publish(_addresses(library, prefix), soname="mlxlm-blas-names.so")
+        publish(with_one_row(_addresses(library, prefix)), soname="mlxlm-blas-names.so")
     return Blas(name, path, threads=_set_threads(library, prefix))
 
 
