@@ -60,6 +60,11 @@ def test_R15_a_flag_that_the_file_leaves_idle_is_an_error(saved: Any) -> None:
     open_prompt_cache(flags(file, "--kv-bits", "8", "--kv-group-size", "32"))
 
 
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(CommandError, match="no prompt-cache file '/nowhere/x': check the path"):
+        open_prompt_cache(flags(Path("/nowhere/x")))
+
+
 def test_R22_another_model_than_the_files_is_an_error(saved: Any) -> None:
     file = saved(metadata={"model": "org/model"})  # mlx-lm's key
     with pytest.raises(CommandError) as error:

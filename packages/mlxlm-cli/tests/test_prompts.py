@@ -20,10 +20,18 @@ def test_an_empty_prompt_is_wrong_usage(text: str, piped: str) -> None:
 
 
 def test_bytes_that_are_not_utf_8_are_refused() -> None:
-    with pytest.raises(UsageError, match="UTF-8"):
-        read_prompt("\udcff")
-    with pytest.raises(CommandError, match="byte 1"):
-        read_prompt("-", io.TextIOWrapper(io.BytesIO(b"a\xff"), encoding="utf-8"))
+    for errors in ("strict", "surrogateescape"):  # the latter in a C locale
+        stdin = io.TextIOWrapper(io.BytesIO(b"a\xff"), encoding="utf-8", errors=errors)
+        with pytest.raises(CommandError, match=r"standard input isn't UTF-8 \(byte 1\)"):
+            read_prompt("-", stdin)
+    stdin = io.TextIOWrapper(io.BytesIO("é".encode()), encoding="ascii", errors="surrogateescape")
+    assert read_prompt("-", stdin) == "é"
+
+
+def test_a_closed_stdin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(CommandError, match="standard input is closed"):
+        read_prompt("-")
 
 
 def test_messages_put_the_system_first_and_the_begun_answer_last() -> None:

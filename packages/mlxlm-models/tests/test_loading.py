@@ -277,6 +277,18 @@ def test_bad_input_says_what_is_wrong_and_writes_nothing(case: str, directory: P
     assert {file: file.read_bytes() for file in directory.rglob("*")} == before
 
 
+def test_an_unknown_model_type_is_told_before_the_tokenizer_is_looked_at(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*_: object, **__: object) -> None:
+        raise AssertionError("went on to the tokenizer")
+
+    change("config.json", json.dumps(CONFIG | {"model_type": "lama"}))(directory)
+    monkeypatch.setattr("mlxlm_models.loading.load_tokenizer", look)
+    with pytest.raises(UnknownArchitecture, match="llama"):
+        load(directory)
+
+
 def test_no_such_directory() -> None:
     with pytest.raises(SourceError, match=r"no directory '\./nowhere'"):
         load("./nowhere")

@@ -11,7 +11,7 @@ from mlxlm_cli.arguments.model import add_model_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.arguments.sampling import add_sampling_flags, add_seed_flag
 from mlxlm_cli.arguments.speculation import add_speculation_flags, check_speculation_flags
-from mlxlm_cli.arguments.values import boolean
+from mlxlm_cli.arguments.values import boolean, utf_8
 from mlxlm_cli.errors import UsageError
 from mlxlm_cli.run import run
 
@@ -51,10 +51,11 @@ def _add_prompt_flags(parser: Parser) -> None:
     group.add_argument(
         "--prompt",
         "-p",
+        type=utf_8,
         default=GENERATION.cli_prompt,
         help=r"the text; \n and \t are expanded; - reads stdin",
     )
-    group.add_argument("--prefill-response", help="how the answer begins")
+    group.add_argument("--prefill-response", type=utf_8, help="how the answer begins")
     group.add_argument(
         "--ignore-chat-template", action="store_true", help="take the prompt as it is"
     )

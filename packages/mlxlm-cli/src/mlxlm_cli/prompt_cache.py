@@ -20,7 +20,12 @@ def open_prompt_cache(args: Namespace) -> "PromptFile":
     """
     from mlxlm_cache import read_prompt_file
 
-    file = read_prompt_file(args.prompt_cache_file)
+    try:
+        file = read_prompt_file(args.prompt_cache_file)
+    except FileNotFoundError:
+        raise CommandError(
+            f"there is no prompt-cache file {args.prompt_cache_file!r}: check the path"
+        ) from None
     _check_model(args, file)
     _check_quantization(args, file)
     log.info("%s: %s", args.prompt_cache_file, describe(file))

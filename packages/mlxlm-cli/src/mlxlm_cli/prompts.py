@@ -2,9 +2,11 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from typing import TextIO
 
 from mlxlm_cli.arguments.parser import flag_of
+from mlxlm_cli.arguments.values import readable
 from mlxlm_cli.errors import CommandError, UsageError
 
 Message = dict[str, str]
@@ -22,19 +24,22 @@ def read_prompt(text: str, stdin: TextIO | None = None) -> str:
     """
     prompt = expand(text)
     if prompt == "-":
-        prompt = _read_all(stdin or sys.stdin)
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:
-        raise UsageError("--prompt isn't valid UTF-8") from None
+        prompt = _read_all(sys.stdin if stdin is None else stdin)
     if not prompt:
         raise UsageError("the prompt is empty: give --prompt some text, or pipe some in")
     return prompt
 
 
-def _read_all(stream: TextIO) -> str:
+def _read_all(stream: TextIO | None) -> str:
+    if stream is None:
+        raise CommandError("standard input is closed, and --prompt - reads it")
+    return from_stdin(stream.read)
+
+
+def from_stdin(read: Callable[[], str]) -> str:
+    """Return what `read` reads; CommandError if its bytes weren't UTF-8."""
     try:
-        return stream.read()
+        return readable(read())
     except UnicodeDecodeError as error:
         raise CommandError(f"standard input isn't UTF-8 (byte {error.start})") from None
 

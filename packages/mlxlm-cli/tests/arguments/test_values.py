@@ -1,7 +1,15 @@
 from argparse import ArgumentTypeError
 
 import pytest
-from mlxlm_cli.arguments.values import boolean, integer, json_object, number, size
+from mlxlm_cli.arguments.values import (
+    boolean,
+    integer,
+    json_object,
+    number,
+    size,
+    template_settings,
+    utf_8,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,20 @@ def test_json_object_says_what_is_wrong(text: str, why: str) -> None:
 
 def test_json_object_returns_the_object() -> None:
     assert json_object('{"enable_thinking": false}') == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize("name", ["tokenize", "add_generation_prompt", "messages"])
+def test_template_settings_are_not_what_the_command_decides(name: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"'{name}' is no setting of a template"):
+        template_settings(f'{{"{name}": false}}')
+    assert template_settings('{"enable_thinking": false}') == {"enable_thinking": False}
+
+
+def test_utf_8_is_taken_whatever_the_locale_and_nothing_else() -> None:
+    assert utf_8("漢字") == "漢字"
+    assert utf_8("漢字".encode().decode("ascii", "surrogateescape")) == "漢字"  # a C locale
+    with pytest.raises(ArgumentTypeError, match="isn't valid UTF-8"):
+        utf_8("a\udcff")
 
 
 def test_integer_has_a_greatest_value() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from mlxlm_cli.chat.terminal import Lines, history, history_file
+from mlxlm_cli.errors import CommandError
 
 
 def test_a_pipe_gives_its_lines_without_prompts(
@@ -15,6 +16,16 @@ def test_a_pipe_gives_its_lines_without_prompts(
     assert not lines.interactive
     assert [lines.read() for _ in range(4)] == ["one", "", "three", None]
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_a_piped_line_that_is_not_utf_8_is_told(
+    errors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"a\xff\n"), encoding="utf-8", errors=errors)
+    monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(CommandError, match=r"standard input isn't UTF-8 \(byte 1\)"):
+        Lines().read()
 
 
 def test_history_lives_in_the_state_directory(

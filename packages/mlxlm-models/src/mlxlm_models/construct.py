@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from mlxlm_models.architecture import Architecture
 from mlxlm_models.custom_code import build_custom
 from mlxlm_models.errors import ConfigError
 from mlxlm_models.registry import get_architecture
@@ -33,12 +34,22 @@ def construct(config: Mapping[str, Any], origin: Path, trust_remote_code: bool) 
     if (model_file := config.get("model_file")) is not None:
         model = build_custom(origin, model_file, config, trust_remote_code)
         return Blueprint(model, getattr(model, "sanitize", _same), _same)
+    family = _family(config, origin)
+    model, settings = family.create(config)
+    return Blueprint(model, lambda weights: family.sanitize(weights, settings), family.rename)
+
+
+def check_architecture(config: Mapping[str, Any], origin: Path) -> None:
+    """Raise ConfigError or UnknownArchitecture where `construct` would for the `model_type`."""
+    if config.get("model_file") is None:
+        _family(config, origin)
+
+
+def _family(config: Mapping[str, Any], origin: Path) -> Architecture[Any]:
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         raise ConfigError(f"The config of {origin} has no model_type: add it, or fetch it again.")
-    family = get_architecture(model_type)
-    model, settings = family.create(config)
-    return Blueprint(model, lambda weights: family.sanitize(weights, settings), family.rename)
+    return get_architecture(model_type)
 
 
 def _same(value: Any) -> Any:

@@ -13,7 +13,7 @@ from mlxlm_cache.device import backend
 
 from mlxlm_models.adapters import apply_adapters
 from mlxlm_models.config_file import load_config, merge
-from mlxlm_models.construct import construct
+from mlxlm_models.construct import check_architecture, construct
 from mlxlm_models.cpu_policy import CpuWeights, apply_cpu_policy, check_cpu_weights
 from mlxlm_models.errors import TokenizerError
 from mlxlm_models.gguf import GGUFFile, checkpoint_of, open_gguf
@@ -85,6 +85,9 @@ def load(
     check_cpu_weights(cpu_weights)
     path = resolve(path_or_hf_repo, revision).path
     file = open_gguf(path) if is_gguf(path) else None
+    if file is None:
+        # First: transformers takes its time, and says things of its own about other types.
+        check_architecture(load_config(path, model_config), path)
     tokenizer_of = partial(
         _tokenizer, path, file, tokenizer_config, (model_config or {}).get("eos_token_id")
     )

@@ -30,8 +30,9 @@ def keep_top_p(logprobs: mx.array, top_p: float | mx.array) -> mx.array:
     ordered = _sort(exact)
     probs = mx.softmax(ordered, axis=-1)
     more_probable = mx.cumsum(probs, axis=-1, reverse=True, inclusive=False)
-    count = (more_probable < top_p).sum(axis=-1, keepdims=True)
-    least = mx.take_along_axis(ordered, logprobs.shape[-1] - mx.maximum(count, 1), axis=-1)
+    # A tiny top_p may be 0 in float32: the first token stays all the same.
+    count = mx.maximum((more_probable < top_p).sum(axis=-1, keepdims=True), 1)
+    least = mx.take_along_axis(ordered, logprobs.shape[-1] - count, axis=-1)
     return _drop(logprobs, ~_largest(exact, least, count))
 
 

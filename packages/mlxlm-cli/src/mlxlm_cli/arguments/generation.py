@@ -3,12 +3,14 @@
 from mlxlm_generate.defaults import GENERATION
 
 from mlxlm_cli.arguments.parser import Parser
-from mlxlm_cli.arguments.values import integer, json_object
+from mlxlm_cli.arguments.values import integer, template_settings, utf_8
 
 
 def add_template_flags(parser: Parser) -> None:
     group = parser.add_argument_group("conversation")
-    group.add_argument("--system-prompt", help="what the model is told before the conversation")
+    group.add_argument(
+        "--system-prompt", type=utf_8, help="what the model is told before the conversation"
+    )
     group.add_argument(
         "--use-default-chat-template",
         action="store_true",
@@ -16,7 +18,7 @@ def add_template_flags(parser: Parser) -> None:
     )
     group.add_argument(
         "--chat-template-config",
-        type=json_object,
+        type=template_settings,
         help="JSON object of settings for the template, such as '{\"enable_thinking\": false}'",
     )
 

@@ -51,4 +51,9 @@ def add_sampling_flags(parser: Parser, *, title: str = "sampling") -> Group:
 
 
 def add_seed_flag(group: Group, seed: int | None) -> None:
-    group.add_argument("--seed", type=integer(0), default=seed, help="seed of the random numbers")
+    group.add_argument(
+        "--seed",
+        type=integer(0, most=2**64 - 1),
+        default=seed,
+        help="seed of the random numbers",
+    )

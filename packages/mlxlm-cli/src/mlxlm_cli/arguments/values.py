@@ -70,10 +70,43 @@ def number(low: float, high: float = math.inf) -> Callable[[str], float]:
     return convert
 
 
+def utf_8(text: str) -> str:
+    """Accept text; bytes that the locale couldn't read have to be UTF-8."""
+    try:
+        return readable(text)
+    except UnicodeDecodeError as error:
+        raise ArgumentTypeError(f"isn't valid UTF-8 (byte {error.start})") from None
+
+
+def readable(text: str) -> str:
+    """Return `text` with its lone surrogates, bytes that Python couldn't read, as UTF-8.
+
+    A C locale makes them of everything that isn't ASCII. UnicodeDecodeError if they aren't.
+    """
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode()
+
+
+_NOT_THE_TEMPLATES = frozenset(
+    {"add_generation_prompt", "chat_template", "continue_final_message", "conversation"}
+    | {"messages", "return_dict", "return_tensors", "tokenize"}
+)
+"""What the commands pass to `apply_chat_template` themselves."""
+
+
+def template_settings(text: str) -> dict[str, Any]:
+    """Accept a JSON object of settings that a chat template can read."""
+    settings = json_object(text)
+    if taken := sorted(_NOT_THE_TEMPLATES & settings.keys()):
+        raise ArgumentTypeError(f"{taken[0]!r} is no setting of a template: leave it out")
+    return settings
+
+
 def json_object(text: str) -> dict[str, Any]:
     """Accept a JSON object, such as '{"enable_thinking": false}'."""
     try:
-        value = json.loads(text)
+        value = json.loads(utf_8(text))
     except json.JSONDecodeError as error:
         raise ArgumentTypeError(f"isn't JSON: {error}") from None
     if not isinstance(value, dict):

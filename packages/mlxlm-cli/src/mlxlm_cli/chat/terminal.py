@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mlxlm_cli.prompts import from_stdin
+
 log = logging.getLogger(__name__)
 
 PROMPT = ">> "
@@ -26,11 +28,11 @@ class Lines:
         with text throws the text away.
         """
         if not self.interactive:
-            line = sys.stdin.readline() if sys.stdin is not None else ""
+            line = self._piped()
             return line.rstrip("\r\n") if line else None
         while True:
             try:
-                return self._type()
+                return from_stdin(self._type)
             except EOFError:
                 print(file=sys.stderr)
                 return None
@@ -38,6 +40,11 @@ class Lines:
                 print(file=sys.stderr)
                 if not _typed():
                     return None
+
+    def _piped(self) -> str:
+        if sys.stdin is None:
+            return ""
+        return from_stdin(sys.stdin.readline)
 
     def _type(self) -> str:
         if sys.stdout.isatty():

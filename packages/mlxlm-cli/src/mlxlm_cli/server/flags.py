@@ -9,7 +9,7 @@ from mlxlm_cli.arguments.model import add_loading_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.arguments.sampling import add_sampling_flags
 from mlxlm_cli.arguments.speculation import add_speculation_flags
-from mlxlm_cli.arguments.values import integer, json_object, number, size
+from mlxlm_cli.arguments.values import integer, number, size, template_settings
 from mlxlm_cli.server.values import api_keys, named, template
 
 _DEFAULT = ServerSettings()
@@ -102,7 +102,7 @@ def _add_template_flags(parser: Parser) -> None:
     )
     group.add_argument(
         "--chat-template-args",
-        type=json_object,
+        type=template_settings,
         default={},
         help="JSON object of settings for the template, such as '{\"enable_thinking\": false}'",
     )
