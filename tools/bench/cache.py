@@ -1,7 +1,8 @@
 """Caches, prompt-cache files and prefix reuse, mlxlm beside mlx-lm in the same run.
 
     python tools/bench/cache.py --ours .venv/bin/python --peer PEER/bin/python \
-        [--rounds 15] [--context 2048] [--steps 64] [--megabytes 1024] [--file-rounds 3]
+        [--rounds 15] [--context 2048] [--steps 64] [--megabytes 1024] [--file-rounds 3] \
+        [--only QuantizedKVCache,files]
 
 One process of each is asked for each figure in turn, and which goes first alternates: a
 machine that is slow for a second is slow for both. Reports medians, and the median of the
@@ -191,11 +192,14 @@ def main() -> None:
     parser.add_argument("--file-rounds", type=int, default=3)
     parser.add_argument("--folder", help="where to write it; a temporary folder by default")
     parser.add_argument("--json", type=Path, help="also write all figures here")
+    parser.add_argument("--only", help="some of the classes, files, reuse; commas between them")
     arguments = parser.parse_args()
 
     everything = {}
     asked = [(name, arguments.rounds) for name in KINDS]
     asked += [("files", arguments.file_rounds), ("reuse", 1)]
+    if arguments.only:
+        asked = [(name, rounds) for name, rounds in asked if name in arguments.only.split(",")]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         numbers = (arguments.context, arguments.steps, arguments.megabytes)
         ours = Child(arguments.ours, "ours", folder, *numbers)
