@@ -6,8 +6,9 @@ from typing import cast
 import mlx.core as mx
 from mlxlm_cache import Cache, can_checkpoint_prompt_cache
 
+from mlxlm_generate.checks import check_max_tokens, check_prefill_step_size
 from mlxlm_generate.chooser import Chooser, Observe
-from mlxlm_generate.errors import InvalidOption, InvalidPrompt, NotSupported
+from mlxlm_generate.errors import InvalidPrompt, NotSupported
 from mlxlm_generate.forward import Forward
 from mlxlm_generate.kv import kv_quantization, working_cache
 from mlxlm_generate.launch import CLEAR_EVERY, Launch, Steps
@@ -43,10 +44,8 @@ def token_steps(
     `observe` returns is left to the caller to evaluate. Counts of guesses are in the
     second part, where there is `guessing`.
     """
-    if max_tokens < -1:
-        raise InvalidOption(f"max_tokens={max_tokens}: give 0 or more, or -1 for no end.")
-    if prefill_step_size < 1:
-        raise InvalidOption(f"prefill_step_size={prefill_step_size}: give 1 or more.")
+    check_max_tokens(max_tokens)
+    check_prefill_step_size(prefill_step_size)
     quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
     target, drafter, draft_cache = prompt_cache, guessing.drafter, None
     if guessing.draft_model is not None:

@@ -1,7 +1,7 @@
 """The prompt as the model takes it."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +51,9 @@ def make_prompt(
 def token_array(tokens: mx.array | Sequence[int]) -> mx.array:
     """Return ids as a uint32 array (T,). Raises InvalidPrompt."""
     if not isinstance(tokens, mx.array):
-        if not all(_is_id(token) for token in tokens):
+        if not isinstance(tokens, Iterable) or not all(_is_id(token) for token in tokens):
             raise InvalidPrompt("The prompt must be one sequence of token ids, each 0 or more.")
-        return mx.array(list(tokens), dtype=mx.uint32)
+        return mx.array([int(token) for token in tokens], dtype=mx.uint32)
     if tokens.ndim != 1 or not mx.issubdtype(tokens.dtype, mx.integer):
         raise InvalidPrompt(
             f"The prompt must be one sequence of token ids, an integer array of one dimension, "

@@ -10,6 +10,7 @@ from mlxlm_sample import KeyStream
 
 from mlxlm_generate.batch.constraint import TokenConstraint
 from mlxlm_generate.batch.stop import StopMatcher
+from mlxlm_generate.checks import check_max_tokens
 from mlxlm_generate.errors import InvalidOption, InvalidPrompt
 from mlxlm_generate.logprobs import LogprobsRequest, Observer
 from mlxlm_generate.prompt import token_array
@@ -58,8 +59,7 @@ class Request:
         object.__setattr__(self, "history", seen)
         if self.logits_processors is not None:
             object.__setattr__(self, "logits_processors", tuple(self.logits_processors))
-        if self.max_tokens < -1:
-            raise InvalidOption(f"max_tokens={self.max_tokens}: give 0 or more, or -1 for no end.")
+        check_max_tokens(self.max_tokens)
         if self.min_tokens < 0:
             raise InvalidOption(f"min_tokens={self.min_tokens}: give 0 or more.")
         if 0 <= self.max_tokens < self.min_tokens:
