@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from mlxlm_models.architecture import Architecture
 from mlxlm_models.families.common import causal_lm
-from mlxlm_models.families.deepseek_v2 import RULES
+from mlxlm_models.families.deepseek_v2 import RULES as DEEPSEEK_RULES
 from mlxlm_models.families.mla import MLAConfig
 from mlxlm_models.families.moe import MoEConfig
 from mlxlm_models.layers.block import BlockSpec
@@ -15,7 +15,7 @@ from mlxlm_models.layers.mla import MLASpec
 from mlxlm_models.layers.moe import MoENames, MoESpec
 from mlxlm_models.layers.router import RouterSpec
 from mlxlm_models.layers.shortcut import ShortcutBlockSpec
-from mlxlm_models.rules import Drop, Weights
+from mlxlm_models.rules import Drop, Rule, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,5 @@ def drop_idle_experts(weights: Weights, config: LongcatFlashConfig) -> Weights:
     return result
 
 
-ARCHITECTURE = Architecture(
-    "longcat_flash",
-    LongcatFlashConfig,
-    causal_lm,
-    (Drop("model.mtp.*"), drop_idle_experts, *RULES),
-)
+RULES: tuple[Rule, ...] = (Drop("model.mtp.*"), drop_idle_experts, *DEEPSEEK_RULES)
+ARCHITECTURE = Architecture("longcat_flash", LongcatFlashConfig, causal_lm, RULES)
