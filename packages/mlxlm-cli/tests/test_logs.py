@@ -1,4 +1,6 @@
+import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -46,3 +48,25 @@ def test_error_silences_warnings_and_debug_shows_everything(
     set_up("DEBUG")
     logging.getLogger("httpx").debug("GET /")
     assert capsys.readouterr().err == "GET /\n"
+
+
+def test_what_runs_for_days_says_when(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up("INFO", "text")
+    logging.getLogger("mlxlm_server").warning("slow")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]{12}Z warning: slow\n", capsys.readouterr().err)
+
+
+def test_json_is_an_object_a_line_with_fields_and_tracebacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    set_up("INFO", "json")
+    log = logging.getLogger("mlxlm_server")
+    log.info("%s", "a=1", extra={"fields": {"a": 1}})
+    try:
+        raise ValueError("no\nmodel")
+    except ValueError:
+        log.exception("it failed: %s", "é")
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (first["a"], first["level"], first["logger"]) == (1, "info", "mlxlm_server")
+    assert (second["message"], second["level"]) == ("it failed: é", "error")
+    assert "ValueError: no\nmodel" in second["exception"]

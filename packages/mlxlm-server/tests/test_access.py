@@ -39,3 +39,28 @@ def test_other_origins_are_not_let_in_unless_named(serve: Any, live: Any) -> Non
     assert allowed not in live.http.get("/health", headers=origin).headers
     open_to = serve(allowed_origins=("http://a.example",))
     assert open_to.http.get("/health", headers=origin).headers[allowed] == "http://a.example"
+
+
+def test_pages_of_other_origins_are_refused_whatever_they_ask(serve_tiny: Any) -> None:
+    live = serve_tiny()
+    body = {"prompt": "a", "max_tokens": 1}
+    refused = live.http.post("/v1/completions", json=body, headers={"Origin": "http://a.example"})
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] == "origin_not_allowed"
+    own = live.http.post("/v1/completions", json=body, headers={"Origin": live.url})
+    assert own.status_code == 200
+    everyone = serve_tiny(allowed_origins=("*",))
+    allowed = everyone.http.get("/health", headers={"Origin": "http://a.example"})
+    assert allowed.headers["access-control-allow-origin"] == "*"
+
+
+def test_a_name_that_is_not_this_servers_is_refused(serve_tiny: Any) -> None:
+    live = serve_tiny(allowed_hosts=("127.0.0.1", "::1", "models.example"))
+    for host, status in (
+        ("models.example", 200),
+        ("Models.Example:8080", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+    ):
+        assert live.http.get("/health", headers={"Host": host}).status_code == status

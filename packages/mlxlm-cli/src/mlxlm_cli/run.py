@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
+from mlxlm_cli.arguments.config import apply_config
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.errors import CommandError, UsageError
 
@@ -22,6 +23,7 @@ def run(parser: Parser, execute: Callable[[Namespace], None], argv: Sequence[str
     """Parse `argv`, prepare the process (log, BLAS) and execute; return the exit code."""
     try:
         args = parser.parse_args(argv)
+        apply_config(parser, args)
         _prepare(args)
         execute(args)
         if sys.stdout is not None:
@@ -48,7 +50,7 @@ def _prepare(args: Namespace) -> None:
 
     from mlxlm_cli.logs import set_up
 
-    set_up(_log_level(args))
+    set_up(_log_level(args), getattr(args, "log_format", "plain"))
     if hasattr(sys.stdout, "reconfigure"):  # an emoji must not end a program on a C locale
         sys.stdout.reconfigure(errors="replace")
     blas = preload_blas()

@@ -58,7 +58,7 @@ def start(
         found: list[str] = []
 
         def listens() -> bool:
-            found[:] = re.findall(r"listening on (http\S+)", log.read_text())
+            found[:] = re.findall(r"listening on (https?://[^\s\"]+)", log.read_text())
             assert process.poll() is None, log.read_text()
             return bool(found)
 

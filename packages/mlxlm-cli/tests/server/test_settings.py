@@ -8,7 +8,7 @@ from mlxlm_server import ServerSettings
 # What makes up a setting of another name, and what `execute` hands on itself.
 PARTS = {"model", "adapter", "api_key"}
 HANDED_ON = {"host", "port", "ssl_certfile", "ssl_keyfile", "shutdown_timeout", "pipeline"}
-OF_EVERY_COMMAND = {"given", "log_level"}
+OF_THE_PROCESS = {"given", "log_level", "log_format", "config"}
 
 
 def test_R56_without_flags_the_settings_are_their_defaults() -> None:
@@ -19,7 +19,7 @@ def test_R56_without_flags_the_settings_are_their_defaults() -> None:
 
 def test_no_flag_is_dropped() -> None:
     names = {f.name for kind in (ServerSettings, SamplingOptions) for f in fields(kind)}
-    assert set(vars(build_parser().parse_args([]))) <= names | PARTS | HANDED_ON | OF_EVERY_COMMAND
+    assert set(vars(build_parser().parse_args([]))) <= names | PARTS | HANDED_ON | OF_THE_PROCESS
 
 
 def test_no_setting_is_without_a_flag() -> None:

@@ -61,6 +61,8 @@ def create_app(
     app.add_middleware(
         Access,
         keys=settings.api_keys,
+        origins=settings.allowed_origins,
+        hosts=settings.allowed_hosts,
         max_body_bytes=settings.max_body_bytes,
     )
     if settings.allowed_origins:

@@ -1,15 +1,14 @@
-"""What Prometheus is told, and one line of the log for each request."""
+"""What Prometheus is told, and the log of each request that generates."""
 
-import logging
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from mlxlm_server import requestlog
+
 if TYPE_CHECKING:
     from mlxlm_server.pool import Pool
     from mlxlm_server.running import Run
-
-log = logging.getLogger("mlxlm_server.requests")
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
@@ -60,20 +59,24 @@ class Metrics:
         first = None if timing.first is None else timing.first - timing.arrived
         if first is not None:
             self.first.observe(first)
+        prefill = None
+        if timing.started is not None and timing.first is not None:
+            prefill = round(timing.first - timing.started, 4)
         fields = {
             "request_id": run.id,
+            "path": requestlog.path(),
             "model": run.loaded.name,
             "queue_s": round((timing.started or end) - timing.arrived, 4),
             "prompt_tokens": run.prompt_tokens,
             "cached_tokens": run.cached,
+            "prefill_s": prefill,
             "first_token_s": None if first is None else round(first, 4),
             "generated_tokens": tokens,
             "tokens_per_s": round(_rate(tokens, timing.first, end), 2),
             "seconds": round(end - timing.arrived, 4),
             "outcome": outcome,
         }
-        line = " ".join(f"{name}={value}" for name, value in fields.items())
-        log.info("%s", line, extra={"fields": fields})
+        requestlog.write(fields)
 
     def page(self, pool: "Pool") -> bytes:
         """Return everything in Prometheus' text format."""

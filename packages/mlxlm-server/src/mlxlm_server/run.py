@@ -1,11 +1,13 @@
 """Serving over a socket."""
 
+import asyncio
 import ipaddress
 import logging
 import math
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,6 +18,8 @@ from mlxlm_server.app import create_app
 from mlxlm_server.listen import check_certificate, listen, shown
 from mlxlm_server.server import Server
 from mlxlm_server.settings import ServerSettings
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +44,16 @@ def serve(
 
     Raises OSError for an address that can't be had, ValueError for a certificate that is
     none, and RuntimeError where the first model can't be loaded. Logs a warning where
-    others than this machine can ask and no API key is set.
+    others than this machine can ask and no API key is set; where none can, and none of
+    `allowed_hosts` is given, requests have to name this machine (localhost, 127.0.0.1, ::1).
     """
     check_certificate(certificate, key)
     sockets = listen(host, port)
     if not settings.api_keys and not is_loopback(host):
         log.warning("%s can be reached from other machines, and no API key is set", host)
+    if not settings.api_keys and not settings.allowed_hosts and is_loopback(host):
+        # A page whose name was made to mean this machine is no longer of another origin.
+        settings = replace(settings, allowed_hosts=(*_LOCAL, host.lower()))
     app = create_app(settings)
     state: Server = app.state.server
     config = uvicorn.Config(
@@ -103,8 +111,6 @@ class _Process(uvicorn.Server):
         return await super().on_tick(counter) or self._state.failure is not None
 
     async def shutdown(self, sockets: Any = None) -> None:
-        import asyncio
-
         if self._state.runs:
             log.info(
                 "stopping: %d requests under way have %g s; a second signal stops at once",

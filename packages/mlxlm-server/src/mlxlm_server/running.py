@@ -1,7 +1,6 @@
 """One HTTP request's way through the engine, with its times and its end."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -14,9 +13,8 @@ from mlxlm_server.answer import Answer, Piece
 from mlxlm_server.engine.ticket import Started, Ticket
 from mlxlm_server.errors import ApiError, unavailable
 from mlxlm_server.pool import Loaded
+from mlxlm_server.requestlog import arrival
 from mlxlm_server.sse import left
-
-log = logging.getLogger("mlxlm_server.requests")
 
 Result = TypeVar("Result")
 
@@ -25,7 +23,7 @@ Result = TypeVar("Result")
 class Timing:
     """Seconds from the request's arrival, and what they were spent on."""
 
-    arrived: float = field(default_factory=monotonic)
+    arrived: float = field(default_factory=arrival)
     started: float | None = None
     first: float | None = None
     ended: float | None = None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from fastapi import Request
 
+from mlxlm_server import requestlog
 from mlxlm_server.answer import Answer
 from mlxlm_server.engine.ticket import Ticket
 from mlxlm_server.errors import unavailable
@@ -81,6 +82,7 @@ class Server:
             on_end=self._ended,
         )
         self.runs[request_id] = run
+        requestlog.generates()
         return run
 
     def _ended(self, run: Run, outcome: str) -> None:

@@ -30,7 +30,9 @@ class ServerSettings:
     what is free. `max_queue` requests may be under way or wait; more are told to come again.
     `stall_timeout`: when requests are under way and nothing comes of any for so long, the
     engine is given up and started anew. `keepalive` 0 turns comments in silent streams off.
-    `strict` refuses unknown fields.
+    Browsers' pages of `allowed_origins` may ask, "*" being every one; others are refused,
+    but for those that this server has served. Requests have to name one of `allowed_hosts` in
+    their header Host, without a port; none is any. `strict` refuses unknown fields.
     """
 
     models: tuple[str, ...] = ()
@@ -60,8 +62,9 @@ class ServerSettings:
     prompt_cache_bytes: int | None = None
     disk_cache: Path | None = None
     disk_cache_bytes: int = 16 * 2**30
-    api_keys: tuple[str, ...] = ()
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
     allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 32 * MEBIBYTE
     max_queue: int = 256
     max_prompt_tokens: int | None = None

@@ -24,6 +24,8 @@ class Parser(argparse.ArgumentParser):
         ):
             self.register("action", name, action)
         self.set_defaults(given=frozenset())
+        self.source = ""
+        """Where the arguments come from, in front of errors, if not from the command line."""
         self.add_argument(
             "--log-level",
             default="INFO",
@@ -34,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action=VersionAction, help="print the version and exit")
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: error: {self.source}{message} (see {self.prog} --help)\n")
 
 
 def flag_of(dest: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from mlxlm_server import ServerSettings
 
 from mlxlm_cli.arguments.cache import add_cache_flags
+from mlxlm_cli.arguments.config import add_config_flag
 from mlxlm_cli.arguments.model import add_loading_flags
 from mlxlm_cli.arguments.parser import Parser
 from mlxlm_cli.arguments.sampling import add_sampling_flags
@@ -32,6 +33,13 @@ def add_server_flags(parser: Parser) -> None:
     _add_prefix_flags(parser)
     add_speculation_flags(parser)
     _add_limit_flags(parser)
+    add_config_flag(parser)
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="json is an object a line",
+    )
     parser.add_argument(
         "--pipeline", action="store_true", help="spread the layers over machines (not there yet)"
     )
@@ -82,6 +90,11 @@ def _add_network_flags(parser: Parser) -> None:
         "--allowed-origins",
         help="web origins whose pages may ask from a browser, with commas between; * is every "
         "one, as mlx-lm has it",
+    )
+    group.add_argument(
+        "--allowed-hosts",
+        help="names by which requests may ask for this server, with commas between; * is any, as "
+        "it is with a key or on other addresses; on loopback without a key those of loopback",
     )
     group.add_argument("--ssl-certfile", type=Path, help="serve TLS with this certificate (PEM)")
     group.add_argument("--ssl-keyfile", type=Path, help="its private key (PEM)")

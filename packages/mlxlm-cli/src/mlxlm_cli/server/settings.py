@@ -23,6 +23,7 @@ def settings_of(args: Namespace) -> ServerSettings:
         "adapters": dict(adapters),
         "api_keys": tuple(key for keys in args.api_key or () for key in keys),
         "allowed_origins": _origins(args.allowed_origins),
+        "allowed_hosts": tuple(host.lower() for host in _listed(args.allowed_hosts)),
         "chat_template": args.chat_template or None,
         "sampling": sampling,
     }
@@ -35,12 +36,14 @@ def settings_of(args: Namespace) -> ServerSettings:
 
 
 def _origins(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    origins = [origin.strip().rstrip("/") for origin in text.split(",") if origin.strip()]
+    origins = [origin.rstrip("/") for origin in _listed(text)]
     for origin in origins:
         if origin != "*" and "://" not in origin:
             raise UsageError(
                 f"--allowed-origins: {origin!r} is no origin, which is as in https://example.com"
             )
     return tuple(origins)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
