@@ -47,3 +47,12 @@ def siblings(source: Path) -> dict[str, Requirement]:
     """Return the workspace packages that a distribution's folder requires."""
     needs = map(Requirement, configuration(source)["project"]["dependencies"])
     return {need.name: need for need in needs if need.name in packages()}
+
+
+def settle(made: Path, target: Path) -> None:
+    """Give a finished folder its name, unless another process was first with the same."""
+    try:
+        made.rename(target)
+    except OSError:
+        if not target.exists():
+            raise

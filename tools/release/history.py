@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from shutil import rmtree
+from tempfile import TemporaryDirectory
 
 from packaging.version import Version
 
-from tools.workspace import ROOT, git
+from tools.workspace import ROOT, git, settle
 
 DATED = re.compile(r"^## \[(\d[^\]]*)\] - \d{4}-\d{2}-\d{2}$", re.MULTILINE)
 
@@ -94,11 +94,12 @@ def sources(release: Release) -> Path:
     target = ROOT / "build" / "releases" / release.commit[:12] / release.package
     if not target.exists():
         archive = git("archive", "--format=tar", f"{release.commit}:packages/{release.package}")
-        partial = target.with_suffix(".partial")
-        rmtree(partial, ignore_errors=True)
-        with tarfile.open(fileobj=BytesIO(archive)) as files:
-            files.extractall(partial, filter="data")
-        partial.rename(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent) as scratch:
+            made = Path(scratch) / release.package
+            with tarfile.open(fileobj=BytesIO(archive)) as files:
+                files.extractall(made, filter="data")
+            settle(made, target)
     return target
 
 
