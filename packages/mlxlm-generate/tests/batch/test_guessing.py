@@ -9,6 +9,7 @@ from mlxlm_generate import (
     DraftLength,
     InvalidOption,
     ModelDrafter,
+    NGramDrafter,
     Request,
     generate_step,
 )
@@ -42,7 +43,7 @@ def test_R27_a_draft_model_that_draws_as_the_target_is_always_right(
     prompts = [[1, 2, 3], [9, 8, 7, 6]]
     samplers = [make_sampler(temp, key=i) for i in range(2)]
     plain, guessed = (
-        BatchGenerator(model, drafter=drafter) for drafter in (None, lambda: ModelDrafter(model))
+        BatchGenerator(model, draft_model=draft_model) for draft_model in (None, model)
     )
     with plain, guessed:
         plain.insert(prompts, 12, samplers=samplers, logprobs=2)
@@ -241,6 +242,107 @@ def test_an_interrupted_check_goes_on(
                 got[response.uid].append(response.token)
     assert calls[0] > 4
     assert got == expected
+
+
+def twin(model: Any) -> Any:
+    """Return another model of the same weights."""
+    mx.random.seed(7)
+    made = type(model)()
+    mx.eval(made.parameters())
+    return made
+
+
+def test_R27_a_draft_model_decodes_for_all_rows_at_once(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, shapes = twin(model), []
+    original = type(model).__call__
+
+    def counted(self: Any, tokens: mx.array, **options: Any) -> mx.array:
+        if self is draft:
+            shapes.append(tokens.shape)
+        return original(self, tokens, **options)
+
+    monkeypatch.setattr(type(model), "__call__", counted)
+    prompts = [[1, 2, 3], [9, 8, 7, 6], [5], [4, 4]]
+    with BatchGenerator(model, draft_model=draft, num_draft_tokens=3) as generator:
+        generator.insert(prompts, 14)
+        answers = run(generator)
+    steps = [shape for shape in shapes if shape[0] == 4]
+    assert len(steps) >= 6
+    alone = [shape for shape in shapes if shape[0] == 1 and shape != (1, 1)]
+    assert len(alone) == 2  # prompts of more than two tokens
+    for uid, prompt in enumerate(prompts):
+        expected = [t for t, _ in generate_step(prompt, model, max_tokens=14)]
+        assert [r.token for r in answers[uid]] == expected
+
+
+def test_a_long_prompt_is_fed_to_the_draft_in_chunks(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, fed = twin(model), []
+    original = type(model).__call__
+
+    def counted(self: Any, tokens: mx.array, **options: Any) -> mx.array:
+        if self is draft:
+            fed.append(tokens.shape[1])
+        return original(self, tokens, **options)
+
+    monkeypatch.setattr(type(model), "__call__", counted)
+    with BatchGenerator(model, draft_model=draft, interleaved_step_size=16) as generator:
+        generator.insert([list(range(1, 60))], 20)
+        (answer,) = run(generator).values()
+    assert len(answer) == 20
+    assert max(fed) == 16
+    assert answer[-1].accepted > 5
+
+
+def test_R31_a_draft_model_that_fails_ends_the_rows_that_have_it(model: Any) -> None:
+    class Broken(type(model)):  # type: ignore[misc]
+        def __call__(self, tokens: mx.array, **options: Any) -> mx.array:
+            if tokens.shape[0] > 1:
+                raise RuntimeError("no draft")
+            return super().__call__(tokens, **options)
+
+    with BatchGenerator(model) as generator:
+        broken = Broken()
+        drafters = [ModelDrafter(broken), None, ModelDrafter(broken)]
+        uids = generator.insert([[1, 2], [3, 4], [5, 6]], 12, drafters=drafters)
+        answers = run(generator)
+    assert [answers[uid][-1].finish_reason for uid in uids] == ["error", "length", "error"]
+    assert "no draft" in str(answers[uids[0]][-1].error)
+
+
+@pytest.mark.parametrize("how", ["drafters", "drafter", "draft_model"])
+def test_R27_what_was_guessed_is_counted(model: Any, how: str) -> None:
+    options: dict[str, Any] = {}
+    if how == "drafter":
+        options = {"drafter": lambda: ModelDrafter(model)}
+    if how == "draft_model":
+        options = {"draft_model": model}
+    drafters = [ModelDrafter(model), None] if how == "drafters" else None
+    with BatchGenerator(model, **options) as generator, generator.stats() as stats:
+        uids = generator.insert([[1, 2], [3, 4]], 12, drafters=drafters)
+        answers = run(generator)
+    for uid in uids:
+        last = answers[uid][-1]
+        assert last.accepted == sum(r.from_draft for r in answers[uid])
+        assert last.drafted >= last.accepted
+        assert [r.accepted for r in answers[uid]] == sorted(r.accepted for r in answers[uid])
+    assert answers[uids[0]][-1].accepted >= 7
+    assert (answers[uids[1]][-1].drafted > 0) == (how != "drafters")
+    assert stats.drafted == sum(answers[uid][-1].drafted for uid in uids)
+    assert stats.accepted == sum(answers[uid][-1].accepted for uid in uids)
+
+
+def test_only_one_guesses(model: Any) -> None:
+    with pytest.raises(InvalidOption, match="draft_model"):
+        BatchGenerator(model, drafter=NGramDrafter, draft_model=model)
+    with BatchGenerator(model) as generator:
+        with pytest.raises(InvalidOption, match="drafters has 1"):
+            generator.insert([[1], [2]], drafters=[None])
+        with pytest.raises(InvalidOption, match="no Drafter"):
+            generator.insert([[1]], drafters=[NGramDrafter])  # type: ignore[list-item]
 
 
 def test_number_of_guesses_out_of_range(model: Any) -> None:

@@ -1,44 +1,39 @@
 from typing import Any
 
-import mlx.core as mx
 import pytest
-from mlxlm_cache import ArraysCache, Cache, KVCache, QuantizedKVCache, RotatingKVCache
-from mlxlm_generate.batch.memory import CacheNeed, default_budget
-from mlxlm_generate.kv import KVQuantization
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: [KVCache(), KVCache()],
-        lambda: [RotatingKVCache(300), RotatingKVCache(9, keep=2)],
-        lambda: [QuantizedKVCache(32, 8), KVCache()],
-    ],
-)
-@pytest.mark.parametrize("tokens", [1, 9, 256, 257, 700])
-def test_need_is_what_caches_take(model: Any, make: Any, tokens: int) -> None:
-    need = CacheNeed(model, make(), None)
-    cache: list[Cache] = make()
-    model(mx.zeros((1, tokens), dtype=mx.uint32), cache=cache)
-    assert need(tokens) >= sum(c.nbytes for c in cache)
-    assert need(tokens) <= sum(c.nbytes for c in cache) + 64 * 256 * 8  # part of a block
-
-
-def test_recurrent_state_is_of_one_size(hybrid_model: Any) -> None:
-    need = CacheNeed(hybrid_model, [ArraysCache(1), RotatingKVCache(4)], None)
-    assert need(1) == need(5000) == 64 * 4 + 4 * 2 * 64 * 4
-
-
-def test_quantized_caches_take_most_just_before(model: Any) -> None:
-    plain = CacheNeed(model, [KVCache(), KVCache()], None)
-    how = KVQuantization(bits=4, group_size=32, start=1024)
-    need = CacheNeed(model, [KVCache(), KVCache()], how)
-    assert need(1000) == plain(1000)
-    assert need(2048) == plain(1024)
-    assert plain(1024) < need(20_000) < plain(20_000) / 5
+from mlxlm_cache import RotatingKVCache
+from mlxlm_cache.device import total_memory
+from mlxlm_generate import BatchGenerator, InvalidOption, ModelDrafter, NGramDrafter
+from mlxlm_generate.batch.memory import default_budget
 
 
 def test_the_default_leaves_room(model: Any) -> None:
-    from mlxlm_cache.device import total_memory
-
     assert 0 < default_budget(model) < total_memory()
+
+
+BYTES = 2 * 2 * 2 * 32 * 4  # of a token: keys and values of two layers of two heads of 32
+
+
+def test_the_draft_models_cache_counts(model: Any) -> None:
+    plain = 256 * BYTES
+    with BatchGenerator(model, max_tokens=4, memory_budget=2 * plain - 1) as generator:
+        generator.insert([[1, 2]])
+        with pytest.raises(InvalidOption, match="memory_budget"):
+            generator.insert([[1, 2]], drafters=[ModelDrafter(model)])
+    with BatchGenerator(model, max_tokens=4, memory_budget=2 * plain) as generator:
+        generator.insert([[1, 2]], drafters=[ModelDrafter(model)])
+
+
+def test_slots_of_guesses_count(model: Any) -> None:
+    """Windows of 8 tokens hold 61 more."""
+    model.caches = lambda: [RotatingKVCache(8), RotatingKVCache(8)]
+    options: dict[str, Any] = {"max_tokens": 99, "num_draft_tokens": 60}
+    try:
+        with BatchGenerator(model, memory_budget=69 * BYTES - 1, **options) as generator:
+            generator.insert([[1, 2]])
+            with pytest.raises(InvalidOption, match="memory_budget"):
+                generator.insert([[1, 2]], drafters=[NGramDrafter()])
+        with BatchGenerator(model, memory_budget=69 * BYTES, **options) as generator:
+            generator.insert([[1, 2]], drafters=[NGramDrafter()])
+    finally:
+        model.caches = None

@@ -224,7 +224,8 @@ def test_guesses_that_are_no_tokens_are_refused(model: Any, always: Any) -> None
 def test_what_one_call_learned_lasts_for_the_next(model: Any) -> None:
     length = DraftLength(3)
     tokens(model, 8, drafter=NGramDrafter(), num_draft_tokens=length)
-    length.plain(1e9)  # plain steps are slow: speculation pays
+    for _ in range(9):
+        length.plain(1e9)  # plain steps are slow: speculation pays
     model.fed.clear()
     tokens(model, 9, drafter=Wild(), num_draft_tokens=length)
     assert model.fed[2] > 1  # at once, with no plain step to measure

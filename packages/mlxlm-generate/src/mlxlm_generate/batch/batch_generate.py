@@ -35,6 +35,7 @@ class BatchOptions(TypedDict, total=False):
     quantized_kv_start: int
     memory_budget: int | None
     drafter: Callable[[], Drafter] | None
+    draft_model: Model | None
     num_draft_tokens: int
 
 
@@ -124,5 +125,6 @@ def _statistics(stats: BatchStats) -> str:
         f"Prompt: {stats.prompt_tokens} tokens, {stats.prompt_tps:.3f} tokens-per-sec\n"
         f"Generation: {stats.generation_tokens} tokens, "
         f"{stats.generation_tps:.3f} tokens-per-sec\n"
-        f"Peak memory: {stats.peak_memory:.3f} GB"
+        + (f"Guesses: {stats.accepted} of {stats.drafted} right\n" if stats.drafted else "")
+        + f"Peak memory: {stats.peak_memory:.3f} GB"
     )

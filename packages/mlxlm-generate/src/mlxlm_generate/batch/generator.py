@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import TracebackType
 from typing import Self
@@ -30,6 +31,7 @@ from mlxlm_generate.kv import kv_quantization, working_cache
 from mlxlm_generate.logprobs import LogprobsRequest
 from mlxlm_generate.protocols import LogitsProcessor, Model, Sampler
 from mlxlm_generate.speculate.drafter import Drafter
+from mlxlm_generate.speculate.model import ModelDrafter
 from mlxlm_generate.streams import generation_stream
 from mlxlm_generate.wired import wired_limit
 
@@ -50,7 +52,8 @@ class BatchGenerator:
     and never enough for a request, `insert` raises InvalidOption.
 
     `drafter`, as the class `NGramDrafter`, makes what guesses up to `num_draft_tokens` of a
-    request, checked in the steps of all, where it pays; see `Guessing` for which can be.
+    request, checked in the steps of all, where it pays. In its place a `draft_model` guesses
+    for all requests at once; its ids mean the same: see `check_draft_tokenizer`.
 
     `stop_tokens` are sequences of ids that end every request. Wrong options raise
     InvalidOption, or CacheError for caches that cannot do what is asked.
@@ -76,6 +79,7 @@ class BatchGenerator:
         return_prompt_caches: bool = True,
         stream: mx.ThreadLocalStream | None = None,
         drafter: Callable[[], Drafter] | None = None,
+        draft_model: Model | None = None,
         num_draft_tokens: int = GENERATION.num_draft_tokens,
     ) -> None:
         for name, value in (
@@ -102,9 +106,15 @@ class BatchGenerator:
         self._max_kv_size = max_kv_size
         self._quantization = kv_quantization(kv_bits, kv_group_size, quantized_kv_start)
         self._fresh_cache()  # raises what it would raise later
-        self._budget = Budget(model, memory_budget, self._fresh_cache, self._quantization)
+        self._budget = Budget(
+            model, memory_budget, self._fresh_cache, self._quantization, num_draft_tokens
+        )
+        if draft_model is not None:
+            if drafter is not None:
+                raise InvalidOption("drafter and draft_model both guess: give one of them.")
+            drafter = partial(ModelDrafter, draft_model, max_kv_size=max_kv_size)
         self._make_drafter = drafter
-        self._guessing = Guessing(num_draft_tokens, self._quantization)
+        self._guessing = Guessing(num_draft_tokens, self._quantization, self._interleaved)
         self._keep_caches = return_prompt_caches
         self._stream = generation_stream() if stream is None else stream
 
@@ -134,6 +144,7 @@ class BatchGenerator:
         *,
         keys: Sequence[int | mx.array | KeyStream | None] | None = None,
         constraints: Sequence[TokenConstraint | None] | None = None,
+        drafters: Sequence[Drafter | None] | None = None,
         logprobs: LogprobsRequest | Sequence[LogprobsRequest] = None,
         min_tokens: int | Sequence[int] = 0,
         ignore_eos: bool | Sequence[bool] = False,
@@ -155,6 +166,7 @@ class BatchGenerator:
             stop_matchers,
             keys=keys,
             constraints=constraints,
+            drafters=drafters,
             logprobs=logprobs,
             min_tokens=min_tokens,
             ignore_eos=ignore_eos,
@@ -172,6 +184,7 @@ class BatchGenerator:
         *,
         keys: Sequence[int | mx.array | KeyStream | None] | None = None,
         constraints: Sequence[TokenConstraint | None] | None = None,
+        drafters: Sequence[Drafter | None] | None = None,
         logprobs: LogprobsRequest | Sequence[LogprobsRequest] = None,
         min_tokens: int | Sequence[int] = 0,
         ignore_eos: bool | Sequence[bool] = False,
@@ -192,6 +205,7 @@ class BatchGenerator:
                 stop_matchers=stop_matchers,
                 keys=keys,
                 constraints=constraints,
+                drafters=drafters,
                 logprobs=logprobs,
                 min_tokens=min_tokens,
                 ignore_eos=ignore_eos,
@@ -275,6 +289,8 @@ class BatchGenerator:
         if stepped:
             self._stats.generation_time += decoded - started
             self._stats.generation_tokens += sum(response.token is not None for response in out)
+            self._stats.drafted = self._guessing.drafted
+            self._stats.accepted = self._guessing.accepted
         if prompts:
             self._stats.prompt_time += finished - decoded
         self._steps += 1
@@ -323,9 +339,14 @@ class BatchGenerator:
                 all_tokens=tuple(row.tokens),
             )
         for uid in gone:
-            self._rows.pop(uid).leave()
+            self._forget(uid)
         lane.leave(list(gone.values()))
         self._lanes.sweep()
+
+    def _forget(self, uid: int) -> None:
+        row = self._rows.pop(uid)
+        self._guessing.leave(row)
+        row.leave()
 
     def _process_prompts(self) -> list[PromptResponse]:
         running = bool(self._lanes)
@@ -342,7 +363,7 @@ class BatchGenerator:
             self._stats.prompt_tokens += row.fed - before[row.uid]
             if row.fault is not None:
                 self._out.append(row.failure(row.fault))
-                self._rows.pop(row.uid).leave()
+                self._forget(row.uid)
         self._lanes.place([lane for lane in ready if not self._filled(lane)])
         return prompts
 
@@ -357,7 +378,7 @@ class BatchGenerator:
             self._out.append(
                 TokenResponse(row.uid, None, "length", prompt_cache=cache, all_tokens=tokens)
             )
-            self._rows.pop(row.uid).leave()
+            self._forget(row.uid)
         lane.leave(done)
         return not lane.rows
 
@@ -392,7 +413,7 @@ class BatchGenerator:
                     self._waiting.remove(row)
                 else:
                     self._prefill.remove(row)
-                self._rows.pop(row.uid).leave()
+                self._forget(row.uid)
         self._lanes.sweep()
         return extracted
 

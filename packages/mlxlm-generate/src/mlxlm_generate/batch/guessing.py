@@ -10,6 +10,7 @@ from mlxlm_sample import RowSampler, fold_in
 from mlxlm_generate.batch.choose import Place, RowChooser
 from mlxlm_generate.batch.chosen import Chosen, Read, mixed
 from mlxlm_generate.batch.constraint import look_ahead
+from mlxlm_generate.batch.draft import Drafts, DrawRows
 from mlxlm_generate.batch.lane import Lane, whole
 from mlxlm_generate.batch.response import TokenResponse
 from mlxlm_generate.batch.rows import Row
@@ -17,7 +18,6 @@ from mlxlm_generate.kv import KVQuantization
 from mlxlm_generate.logprobs import log_softmax
 from mlxlm_generate.protocols import Model
 from mlxlm_generate.speculate.check import listed
-from mlxlm_generate.speculate.drafter import Draw
 from mlxlm_generate.speculate.length import DraftLength
 from mlxlm_generate.speculate.model import vocabulary
 from mlxlm_generate.speculate.steps import widened
@@ -32,9 +32,11 @@ class Guessing:
     can't be taken back, places are chosen one after another.
     """
 
-    def __init__(self, longest: int, quantization: KVQuantization | None) -> None:
+    def __init__(self, longest: int, quantization: KVQuantization | None, step_size: int) -> None:
         self.longest = longest
+        self._drafts = Drafts(longest, step_size)
         self._quantization = quantization
+        self.drafted = self.accepted = 0
         self._lengths: dict[int, DraftLength] = {}
         self._vocabulary = 0
 
@@ -44,9 +46,12 @@ class Guessing:
             lane.step(model, out)
             return
         size = (len(lane) - 1).bit_length()
-        length = self._lengths.setdefault(size, DraftLength(self.longest))
-        wanted, began, given = length.next(), perf_counter(), len(out)
+        length = self._length(size)
+        wanted, given = length.next(), len(out)
         able = wanted and not lane.under_way and lane.goes_back
+        if able:
+            self._drafts.feed(lane.rows)  # their prompts: no time that guesses lose
+        began = perf_counter()
         if not (able and any(row.guesses_now() for row in lane.rows)):
             lane.step(model, out)
             if len(out) > given:
@@ -57,33 +62,57 @@ class Guessing:
             length.waited(perf_counter() - began)
         began = perf_counter()
         self._vocabulary = self._vocabulary or vocabulary(model)
-        guesses = [self._guesses(row, wanted) for row in lane.rows]
+        guesses = self._guesses(lane.rows, wanted)
         masks = [self._masks(row, own) for row, own in zip(lane.rows, guesses, strict=True)]
         drafted = max(map(len, guesses))
         if drafted == 0:
+            length.checked(0, 0, perf_counter() - began, 0)
             lane.step(model, out)  # whose tokens the next step gives out
             return
         kept = self._check(lane, model, guesses, masks, out)
         right = [k - 1 for k in kept]
         length.checked(drafted, max(right), perf_counter() - began, sum(right) / len(right) + 1)
 
-    def _guesses(self, row: Row, wanted: int) -> list[int]:
-        """Return a row's guesses, no more than can be tokens of its answer or be fed now."""
+    def _length(self, size: int) -> DraftLength:
+        if size not in self._lengths:
+            others = next(iter(self._lengths.values()), None)
+            self._lengths[size] = DraftLength(self.longest, sharing=others)
+        return self._lengths[size]
+
+    def leave(self, row: Row) -> None:
+        """Forget a row that is gone."""
+        self._drafts.leave(row)
+
+    def _guesses(self, rows: list[Row], wanted: int) -> list[list[int]]:
+        """Return each row's guesses, no more than can be tokens of its answer or be fed now."""
+        bounds = [self._bound(row, wanted) for row in rows]
+        together = [row for row, bound in zip(rows, bounds, strict=True) if row.draft and bound]
+        drafted = self._drafts.propose(together, max(bounds), self._draw) if together else {}
+        return [
+            drafted.get(row.uid, [])[:bound] if row.draft else self._own_guesses(row, bound)
+            for row, bound in zip(rows, bounds, strict=True)
+        ]
+
+    def _bound(self, row: Row, wanted: int) -> int:
         if row.drafter is None or row.finish_reason is not None or row.fault is not None:
-            return []
+            return 0
         bounds = [wanted, row.longest_guess or self.longest]
         if row.request.max_tokens >= 0:
             bounds.append(row.request.max_tokens - row.count - 1)
         how = self._quantization
         if how is not None and not row.quantized:
             bounds.append(how.start - 1 - row.seen)
-        if min(bounds) <= 0:
+        return max(0, min(bounds))
+
+    def _own_guesses(self, row: Row, bound: int) -> list[int]:
+        if row.drafter is None or bound == 0:
             return []
         try:
             if not row.guesses_now():
                 return []
-            guesses = row.drafter.propose(min(bounds), self._draw(row))
-            return [int(guess) for guess in listed(guesses)[: min(bounds)]]
+            draw, place = self._draw([row]), iter(range(bound))
+            guesses = row.drafter.propose(bound, lambda logits: draw(logits, next(place)))
+            return [int(guess) for guess in listed(guesses)[:bound]]
         except Exception as error:
             row.fault = error
             return []
@@ -100,16 +129,17 @@ class Guessing:
             guesses[:], masks = [], []
         return masks
 
-    def _draw(self, row: Row) -> Draw:
-        sampler, place = RowSampler([row.options]), [row.drawn]
+    def _draw(self, rows: list[Row]) -> DrawRows:
+        """Return what chooses as the target will, from logits (B, V), at a place ahead."""
+        sampler = RowSampler([row.options for row in rows])
 
-        def draw(logits: mx.array) -> mx.array:
+        def draw(logits: mx.array, place: int) -> mx.array:
             logits = widened(logits, self._vocabulary)
             if sampler.greedy:
                 return mx.argmax(logits, axis=-1)
-            key = fold_in(row.key.base[None], mx.array(place, dtype=mx.uint32))
-            place[0] += 1
-            return sampler(log_softmax(logits), key)
+            places = mx.array([row.drawn + place for row in rows], dtype=mx.uint32)
+            keys = fold_in(mx.stack([row.key.base for row in rows]), places)
+            return sampler(log_softmax(logits), keys)
 
         return draw
 
@@ -129,6 +159,9 @@ class Guessing:
         with whole(lane.caches):
             logits = model(fed, cache=lane.caches)
         before = [row.count for row in rows]
+        for row, own in zip(rows, guesses, strict=True):
+            row.drafted += len(own)
+            self.drafted += len(own)
         right = set(range(len(rows)))  # the rows whose guesses were right so far
         places: list[Chosen] = []
         done = False
@@ -156,6 +189,7 @@ class Guessing:
             for row, k in zip(rows, kept, strict=True):
                 row.fed += k
                 row.chose_ahead(done)
+                self.accepted += k - done
             choose.forget()
             latest: Any = [row.tokens[-1] for row in rows]
             lane.go_on_from(

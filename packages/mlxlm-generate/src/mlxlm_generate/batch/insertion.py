@@ -13,6 +13,7 @@ from mlxlm_generate.batch.stop import StopMatcher
 from mlxlm_generate.errors import InvalidOption
 from mlxlm_generate.logprobs import LogprobsRequest
 from mlxlm_generate.protocols import LogitsProcessor, Sampler
+from mlxlm_generate.speculate.drafter import Drafter
 
 
 def make_requests(
@@ -26,6 +27,7 @@ def make_requests(
     stop_matchers: Sequence[StopMatcher | None] | None,
     keys: Sequence[int | mx.array | KeyStream | None] | None,
     constraints: Sequence[TokenConstraint | None] | None,
+    drafters: Sequence[Drafter | None] | None,
     logprobs: LogprobsRequest | Sequence[LogprobsRequest],
     min_tokens: int | Sequence[int],
     ignore_eos: bool | Sequence[bool],
@@ -40,6 +42,7 @@ def make_requests(
         "stop_matchers": stop_matchers,
         "keys": keys,
         "constraints": constraints,
+        "drafters": drafters,
         "logprobs": _spread(logprobs, len(segments)),
         "min_tokens": _spread(min_tokens, len(segments)),
         "ignore_eos": _spread(ignore_eos, len(segments)),
@@ -59,6 +62,7 @@ def make_requests(
             logits_processors=row.get("logits_processors"),
             stop_matcher=row.get("stop_matchers"),
             constraint=row.get("constraints"),
+            drafter=row.get("drafters"),
             key=row.get("keys"),
             logprobs=row["logprobs"],
             min_tokens=row["min_tokens"],

@@ -115,14 +115,15 @@ class Lane:
         """Take back all but each row's first ones of the latest tokens, `fed` (B, L)."""
         width = fed.shape[1]
         try:
-            self._take_back([width - n for n in counts])
+            self.take_back([width - n for n in counts])
         except CacheNotTrimmable:
             # A state that cannot be had at this place is made again from that before.
-            self._take_back([width] * len(counts))
+            self.take_back([width] * len(counts))
             self._feed_again(model, fed, counts)
         _async_eval(self._recurrent_states())
 
-    def _take_back(self, counts: Sequence[int]) -> None:
+    def take_back(self, counts: Sequence[int]) -> None:
+        """Take each row's number of latest tokens back. Raises CacheNotTrimmable."""
         if not any(counts):
             return
         if self.batched:

@@ -73,6 +73,8 @@ class Request:
                 f"constraint: {type(self.constraint).__name__} lacks mask(), advance() or "
                 "rollback()."
             )
+        if self.drafter is not None and not isinstance(self.drafter, Drafter):
+            raise InvalidOption(f"drafter: {type(self.drafter).__name__} is no Drafter.")
         if self.key is not None and not isinstance(self.key, KeyStream):
             object.__setattr__(self, "key", KeyStream(self.key))
         Observer(self.logprobs)  # raises for what is no request

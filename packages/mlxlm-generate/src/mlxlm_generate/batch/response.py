@@ -27,6 +27,10 @@ class TokenResponse:
     match: Match | None = None
     error: Exception | None = None
     from_draft: bool = False
+    drafted: int = 0
+    """Tokens guessed for the request so far, with speculation."""
+    accepted: int = 0
+    """Guesses that became tokens of its answer so far; these have `from_draft`."""
     record: Logprobs = NO_LOGPROBS
     prompt_cache: list[Cache] | None = None
     """In the last response, where caches are kept: it has seen `all_tokens`."""
@@ -61,7 +65,10 @@ class PromptResponse:
 
 @dataclass(slots=True)
 class BatchStats:
-    """Counts in tokens, times in seconds, `peak_memory` in gigabytes (10⁹ bytes)."""
+    """Counts in tokens, times in seconds, `peak_memory` in gigabytes (10⁹ bytes).
+
+    `drafted` counts guesses, with speculation, and `accepted` those that were right.
+    """
 
     prompt_tokens: int = 0
     prompt_tps: float = 0.0
@@ -70,6 +77,8 @@ class BatchStats:
     generation_tps: float = 0.0
     generation_time: float = 0.0
     peak_memory: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
 
     def add(self, before: "BatchStats", after: "BatchStats") -> None:
         """Count in what came between two readings."""
@@ -77,6 +86,8 @@ class BatchStats:
         self.prompt_time += after.prompt_time - before.prompt_time
         self.generation_tokens += after.generation_tokens - before.generation_tokens
         self.generation_time += after.generation_time - before.generation_time
+        self.drafted += after.drafted - before.drafted
+        self.accepted += after.accepted - before.accepted
         self.prompt_tps = _rate(self.prompt_tokens, self.prompt_time)
         self.generation_tps = _rate(self.generation_tokens, self.generation_time)
         self.peak_memory = max(self.peak_memory, mx.get_peak_memory() / 1e9)

@@ -14,6 +14,7 @@ from mlxlm_generate.batch.response import BatchFinishReason, TokenResponse
 from mlxlm_generate.batch.stop import Match, StopMatcher
 from mlxlm_generate.logprobs import Logprobs
 from mlxlm_generate.protocols import Sampler
+from mlxlm_generate.speculate.model import ModelDrafter
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,14 @@ class Row:
         if request.stop_matcher is not None:
             self._matchers.append(request.stop_matcher.start())
         self.drafter = request.drafter
+        self._drafter_bytes: int | None = None
         self.longest_guess = 0
         """How many tokens to guess at most, from what was right; 0 before that is known."""
+        self.draft = request.drafter if isinstance(request.drafter, ModelDrafter) else None
+        """Its drafter, where that is one whose model decodes for several rows at once."""
+        if self.draft is not None and not self.draft.shares:
+            self.draft = None
+        self.drafted = self.accepted = 0
         self._told = 0
         self.options, self.sampler = _vectorized(request.sampler)
         self.key = key
@@ -94,6 +101,14 @@ class Row:
         return self.before + len(self.prompt) + (256 if more < 0 else more)
 
     @property
+    def drafter_bytes(self) -> int:
+        """Bytes that its drafter may come to hold."""
+        if self._drafter_bytes is None:
+            drafter = self.drafter
+            self._drafter_bytes = 0 if drafter is None else drafter.may_need(self.may_need)
+        return self._drafter_bytes
+
+    @property
     def wants_more(self) -> bool:
         """Whether there is another token to choose, unless one under way ends the answer."""
         return self.drawn != self.request.max_tokens and self.finish_reason is None
@@ -107,6 +122,8 @@ class Row:
         """Tell its drafter what is settled, and return whether a guess is likely."""
         if self.drafter is None or self.finish_reason is not None or self.fault is not None:
             return False
+        if self.draft is not None:
+            return True
         try:
             self.drafter.extend(self.tokens[self._told :])
             self._told = len(self.tokens)
@@ -141,6 +158,7 @@ class Row:
         """Take the next token of the answer; sets `finish_reason` where it ends."""
         self.tokens.append(token)
         self.count += 1
+        self.accepted += from_draft
         match: Match | None = None
         try:
             for matcher in self._matchers:
@@ -157,13 +175,28 @@ class Row:
         except Exception as error:
             self.fault = error
         return TokenResponse(
-            self.uid, token, self.finish_reason, match, record=record, from_draft=from_draft
+            self.uid,
+            token,
+            self.finish_reason,
+            match,
+            from_draft=from_draft,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            record=record,
         )
 
     def failure(self, error: Exception) -> TokenResponse:
         """End the row with an error."""
         self.fault, self.finish_reason = error, "error"
-        return TokenResponse(self.uid, None, "error", error=error, all_tokens=tuple(self.tokens))
+        return TokenResponse(
+            self.uid,
+            None,
+            "error",
+            error=error,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            all_tokens=tuple(self.tokens),
+        )
 
 
 def _vectorized(sampler: Sampler | None) -> tuple[SamplingOptions, Sampler | None]:

@@ -35,6 +35,10 @@ class Drafter(ABC):
         """Tell, at once, whether a guess is likely; until it is, no step waits for one."""
         return True
 
+    def may_need(self, tokens: int, /) -> int:
+        """Return how many bytes it may come to hold for a sequence of so many tokens."""
+        return 0
+
     def finish(self, tokens: int, /) -> None:  # noqa: B027 - most have nothing to end
         """Hear that the sequence ends with its first `tokens`, some of which may be taken back."""
 

@@ -1,64 +1,59 @@
 """How many tokens to guess, from what was accepted and what it took."""
 
+from collections import deque
+from statistics import median
+
 from mlxlm_generate.errors import InvalidOption
 
-_KEEP = 0.9  # of a mean's weight, at each step
 _PLAIN_FIRST = 2  # tokens that measure decoding without speculation
-_TRIAL = 4  # speculative steps before they are judged
-_FIRST_PAUSE, _LONGEST_PAUSE = 16, 512  # steps
+_LATEST = 9  # plain steps whose median is the pace
+_SHARE = 0.01  # of the time of plain steps: what guesses may lose
+_FIRST, _MOST = 1.0, 4.0  # plain steps' time: what they may lose at first, and ever at once
 
 
-class _Pace:
-    """Seconds for each token, a mean in which the past fades."""
+class _Purse:
+    """Seconds that may be lost; None before there is a pace to tell by."""
 
-    def __init__(self) -> None:
-        self.steps = 0
-        self._seconds = self._tokens = 0.0
-
-    def add(self, seconds: float, tokens: float) -> None:
-        self.steps += 1
-        self._seconds = _KEEP * self._seconds + seconds
-        self._tokens = _KEEP * self._tokens + tokens
-
-    def wait(self, seconds: float) -> None:
-        """Add time that belongs to the step before."""
-        self._seconds += seconds
-
-    @property
-    def value(self) -> float:
-        return self._seconds / self._tokens
+    seconds: float | None = None
 
 
 class DraftLength:
     """The number of tokens to guess next, `longest` at most; 0 is a plain step.
 
-    One more after a guess that was accepted whole, else one more than was accepted.
-    Where speculation takes more time for each token than plain steps do, it pauses; each
-    pause without a gain is twice the one before. Give one object to several generations
-    of a model, one at a time, and what it learned lasts. Raises InvalidOption for
+    One at first, one more after a guess that was accepted whole, else one more than was
+    accepted. Guesses may lose a hundredth of the time, and one plain step at first; what
+    they gained before they may lose again, up to four steps. Once more than that is lost
+    they pause until plain steps have earned it, so that a drafter that is never right
+    costs little however long the answer is. Give one object to several generations of a
+    model, one at a time, and what it learned lasts. `sharing` is one for batches of
+    another size, with which it has in common what may be lost. Raises InvalidOption for
     `longest` < 1.
     """
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, *, sharing: "DraftLength | None" = None) -> None:
         if longest < 1:
             raise InvalidOption(f"longest={longest}: give 1 or more tokens to guess.")
-        self.longest = self._length = longest
-        self._plain, self._speculative = _Pace(), _Pace()
-        self._pause, self._paused = _FIRST_PAUSE, 0
+        self.longest = longest
+        self._length = 1
+        self._plain: deque[float] = deque(maxlen=_LATEST)
+        self._purse: _Purse = _Purse() if sharing is None else sharing._purse
 
     def next(self) -> int:
         """Return how many tokens to guess for the step that comes."""
-        measured = self._plain.steps >= _PLAIN_FIRST
-        return self._length if measured and not self._paused else 0
+        if len(self._plain) < _PLAIN_FIRST:
+            return 0
+        return self._length if self._earn(0) >= 0 else 0
 
     def plain(self, seconds: float) -> None:
         """Learn from a step without speculation that took `seconds`."""
-        self._plain.add(seconds, 1)
-        self._paused = max(0, self._paused - 1)
+        self._plain.append(seconds)
+        if len(self._plain) > _PLAIN_FIRST:
+            self._earn(_SHARE * seconds)
 
     def waited(self, seconds: float) -> None:
-        """Learn that a plain step took `seconds` more."""
-        self._plain.wait(seconds)
+        """Learn that the latest plain step took `seconds` more."""
+        if self._plain:
+            self._plain[-1] += seconds
 
     def checked(
         self, drafted: int, accepted: int, seconds: float, settled: float | None = None
@@ -71,12 +66,19 @@ class DraftLength:
         if drafted:
             whole = accepted == drafted
             self._length = min(self.longest, (drafted if whole else accepted) + 1)
-        self._speculative.add(seconds, accepted + 1 if settled is None else settled)
-        if self._speculative.steps < _TRIAL or self._plain.steps == 0:
-            return
-        if self._speculative.value > self._plain.value:
-            self._paused = self._pause
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._speculative = _Pace()
-        else:
-            self._pause = _FIRST_PAUSE
+        if self._plain:
+            # Bounded, because what else runs on the machine can make any step a long one.
+            seconds = min(seconds, (drafted + _MOST) * self._pace)
+            self._earn((accepted + 1 if settled is None else settled) * self._pace - seconds)
+
+    @property
+    def _pace(self) -> float:
+        """Seconds of a plain step."""
+        return median(self._plain)
+
+    def _earn(self, seconds: float) -> float:
+        """Return what may be lost from now on, below zero where it is too much already."""
+        held = self._purse.seconds
+        held = _FIRST * self._pace if held is None else held
+        self._purse.seconds = min(held + seconds, _MOST * self._pace)
+        return self._purse.seconds

@@ -5,13 +5,19 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import mlx.core as mx
-from mlxlm_cache import Cache, can_checkpoint_prompt_cache, make_prompt_cache
+from mlxlm_cache import (
+    Cache,
+    can_checkpoint_prompt_cache,
+    can_merge_prompt_cache,
+    make_prompt_cache,
+)
 
 from mlxlm_generate.defaults import GENERATION
 from mlxlm_generate.errors import NotSupported
 from mlxlm_generate.forward import Forward
 from mlxlm_generate.kv import kv_quantization, working_cache
 from mlxlm_generate.launch import async_eval
+from mlxlm_generate.need import CacheNeed
 from mlxlm_generate.protocols import Model
 from mlxlm_generate.speculate.check import matching
 from mlxlm_generate.speculate.drafter import Drafter, Draw
@@ -48,7 +54,11 @@ class ModelDrafter(Drafter):
                 f"({', '.join(sorted({type(layer).__name__ for layer in self.cache}))}) "
                 "cannot: leave draft_model out, or take another one."
             )
-        self._model = model
+        self.model = model
+        self.max_kv_size = max_kv_size
+        self.shares = prompt_cache is None and how is None and can_merge_prompt_cache(self.cache)
+        """Whether a batch engine may decode for it and others of its model at once."""
+        self._how = how
         self._forward = Forward(model, self.cache, how)
         self._step_size = prefill_step_size
         self._is_kept = prompt_cache is not None
@@ -88,6 +98,10 @@ class ModelDrafter(Drafter):
                     return mx.concatenate(guesses)
                 logits = self._forward(mx.minimum(guesses[-1], self._vocabulary - 1))
                 self._ahead.append(guesses[-1])
+
+    def may_need(self, tokens: int, /) -> int:
+        fresh = working_cache(self.model, None, self.max_kv_size, self._how)
+        return CacheNeed(self.model, fresh, self._how, back=self._goes_back or 8)(tokens)
 
     def finish(self, tokens: int, /) -> None:
         """Leave a cache that is the caller's with the first `tokens`, no more and no fewer."""
@@ -132,7 +146,7 @@ class ModelDrafter(Drafter):
     def _known(self, tokens: list[int]) -> mx.array:
         """Return tokens with those that the draft has none of replaced by its last."""
         if not self._vocabulary:
-            self._vocabulary = vocabulary(self._model)
+            self._vocabulary = vocabulary(self.model)
         return mx.minimum(mx.array(tokens, dtype=mx.uint32), self._vocabulary - 1)
 
 
