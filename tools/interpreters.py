@@ -7,11 +7,18 @@ from collections.abc import Iterable
 
 
 def show_pyenv(minors: Iterable[str]) -> None:
-    """Name pyenv's latest of each minor version, unless the environment names some already."""
+    """Name pyenv's latest of each minor version, after those that the environment names.
+
+    A command that itself came through a shim, as `uv` may, finds its own version there.
+    """
     pyenv = shutil.which("pyenv")
-    if pyenv is None or "PYENV_VERSION" in os.environ:
+    if pyenv is None:
         return
-    asked = [subprocess.run([pyenv, "latest", m], capture_output=True, text=True) for m in minors]
-    found = [one.stdout.strip() for one in asked if one.returncode == 0]
-    if found:
-        os.environ["PYENV_VERSION"] = ":".join(found)
+    named = list(filter(None, os.environ.get("PYENV_VERSION", "").split(":")))
+    for minor in minors:
+        if not any(f"{version}.".startswith(f"{minor}.") for version in named):
+            latest = subprocess.run([pyenv, "latest", minor], capture_output=True, text=True)
+            if latest.returncode == 0:
+                named.append(latest.stdout.strip())
+    if named:
+        os.environ["PYENV_VERSION"] = ":".join(named)
