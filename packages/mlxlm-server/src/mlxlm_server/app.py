@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from mlxlm_server.access import Access
 from mlxlm_server.errors import ApiError, body_for, is_anthropic, of_request
 from mlxlm_server.pool import Load, Pool
-from mlxlm_server.routes import chat, completions, messages, responses, service, tokens
+from mlxlm_server.routes import chat, completions, embeddings, messages, responses, service, tokens
 from mlxlm_server.server import Server
 from mlxlm_server.settings import ServerSettings
 
@@ -52,7 +52,7 @@ def create_app(
 
     app = FastAPI(title="mlxlm", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
-    for routes in (service, completions, chat, messages, responses, tokens):
+    for routes in (service, completions, chat, messages, responses, embeddings, tokens):
         app.include_router(routes.router)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid)

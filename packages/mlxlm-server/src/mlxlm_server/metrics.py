@@ -78,6 +78,20 @@ class Metrics:
         }
         requestlog.write(fields)
 
+    def embedded(self, model: str, request_id: str, texts: int, tokens: int) -> None:
+        """Count a request for embeddings that was answered, and log it."""
+        self.requests.labels(model, "embedded").inc()
+        self.prompt.inc(tokens)
+        fields = {
+            "request_id": request_id,
+            "model": model,
+            "texts": texts,
+            "prompt_tokens": tokens,
+            "outcome": "embedded",
+        }
+        line = " ".join(f"{name}={value}" for name, value in fields.items())
+        log.info("%s", line, extra={"fields": fields})
+
     def page(self, pool: "Pool") -> bytes:
         """Return everything in Prometheus' text format."""
         for loaded in pool.loaded:

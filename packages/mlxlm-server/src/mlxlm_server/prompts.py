@@ -62,6 +62,23 @@ def encode(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
     return [int(token) for token in tokenizer.encode(text, add_special_tokens=special)]
 
 
+def texts_or_ids(
+    given: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+    tokenizer: Any,
+    param: str,
+) -> list[list[int]]:
+    """Return the token ids of one text or several; ids stay as they are."""
+    several: list[Any] = [given] if isinstance(given, str) else list(given)
+    if several and isinstance(several[0], int):
+        several = [several]
+    if not several:
+        raise invalid(f"{param}: the list is empty.", param)
+    return [
+        encode(tokenizer, each, special=True) if isinstance(each, str) else list(each)
+        for each in several
+    ]
+
+
 def plain(message: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a message as templates expect it: text as one string, arguments as objects."""
     content = message.get("content")

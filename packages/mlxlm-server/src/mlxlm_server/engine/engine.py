@@ -13,7 +13,7 @@ from mlxlm_generate import BatchGenerator
 
 from mlxlm_server.engine.memory import shares
 from mlxlm_server.engine.prefixes import Prefixes
-from mlxlm_server.engine.ticket import Ticket
+from mlxlm_server.engine.ticket import Computed, Ticket, Work
 from mlxlm_server.engine.worker import Delivery, Worker
 from mlxlm_server.errors import ApiError, unavailable
 from mlxlm_server.settings import ServerSettings
@@ -137,6 +137,19 @@ class Engine:
         if self._worker is not None:
             self._worker.cancel(ticket)
         ticket.fail(ApiError(499, "The request was cancelled.", code="cancelled"))
+
+    async def compute(self, id: str, work: Work) -> Any:
+        """Return what a work returns; it is given up when the caller is cancelled."""
+        ticket = Ticket(id, [work])
+        self.submit(ticket)
+        try:
+            async for _, event in ticket.events():
+                if isinstance(event, ApiError):
+                    raise event
+                if isinstance(event, Computed):
+                    return event.value
+        finally:
+            self.cancel(ticket)
 
     # The thread's life.
 

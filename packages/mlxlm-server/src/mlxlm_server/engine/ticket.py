@@ -1,9 +1,10 @@
 """A request under way, as the event loop sees it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from mlxlm_generate import Request, TokenResponse
 
@@ -24,20 +25,34 @@ class Progress:
     done: int
 
 
-Event = Started | Progress | TokenResponse | ApiError
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a piece of work has returned."""
+
+    value: Any
+
+
+Event = Started | Progress | TokenResponse | Computed | ApiError
+
+Work = Callable[[Any], Generator[None, int, Any]]
+"""From the model to what is computed in its thread beside the answers.
+
+Begins with an empty piece; then each `send` of how many tokens may be computed does a piece,
+and one is done between two steps of the engine.
+"""
 
 
 @dataclass(eq=False)
 class Ticket:
-    """The answers that one HTTP request waits for: one for each of `requests`.
+    """The answers, or works, that one HTTP request waits for: one for each of `requests`.
 
     `events` yields (index of the answer, event). An answer's last event is a TokenResponse
-    with a finish_reason, or an ApiError. `boundary` is how many tokens of each prompt others
-    will share, where that is known.
+    with a finish_reason, a work's is a Computed, that of either may be an ApiError. `boundary`
+    is how many tokens of each prompt others will share, where that is known.
     """
 
     id: str
-    requests: Sequence[Request]
+    requests: Sequence[Request | Work]
     boundary: int | None = None
     created: float = field(default_factory=monotonic)
     uids: dict[int, int] = field(default_factory=dict)
@@ -56,7 +71,7 @@ class Ticket:
         """Add an event; those after an answer's last one are dropped."""
         if index not in self._open:
             return
-        if isinstance(event, ApiError) or (
+        if isinstance(event, ApiError | Computed) or (
             isinstance(event, TokenResponse) and event.finish_reason is not None
         ):
             self._open.discard(index)

@@ -1,17 +1,29 @@
 """The thread in which a model computes."""
 
+import inspect
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from mlxlm_generate import BatchGenerator, Drafter, ModelDrafter, NGramDrafter, TokenResponse
+import mlx.core as mx
+from mlxlm_generate import (
+    BatchGenerator,
+    Drafter,
+    ModelDrafter,
+    NGramDrafter,
+    Request,
+    TokenResponse,
+    generation_stream,
+)
+from mlxlm_generate.defaults import GENERATION
 
 from mlxlm_server.engine.prefixes import Lease
-from mlxlm_server.engine.ticket import Event, Progress, Started, Ticket
+from mlxlm_server.engine.ticket import Computed, Event, Progress, Started, Ticket
 from mlxlm_server.errors import of_request
 from mlxlm_server.settings import ServerSettings
 
@@ -50,6 +62,7 @@ class Worker:
         self._deliver, self._ended = deliver, ended
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._running: dict[int, tuple[Ticket, int]] = {}
+        self._works: deque[tuple[Ticket, int, Generator[None, int, Any]]] = deque()
         self._out: Delivery = []
         self._stopped = False
         self.thread = Thread(target=self._main, name=f"engine-{generation}", daemon=True)
@@ -118,7 +131,7 @@ class Worker:
         )
 
     def _step(self) -> None:
-        self._answer_calls(wait=self._engine.idle)
+        self._answer_calls(wait=self._engine.idle and not self._works)
         if self._stopped:
             return
         if not self._engine.idle:
@@ -130,6 +143,8 @@ class Worker:
                     self._keep_segment(prompt.uid)
             for response in tokens:
                 self._token(response)
+        if self._works:
+            self._work()
         out, self._out = self._out, []
         if out:
             self._deliver(self.generation, out)
@@ -147,6 +162,10 @@ class Worker:
 
     def _take(self, ticket: Ticket) -> None:
         for index, request in enumerate(ticket.requests):
+            if not isinstance(request, Request):
+                work = request(self._model)
+                self._works.append((ticket, index, work))
+                continue
             try:
                 ids = request.prompt
                 cache, rest = self.prefixes.fetch(ids)
@@ -163,8 +182,32 @@ class Worker:
             ticket.uids[index] = uid
             self._out.append((ticket, index, Started(cached)))
 
+    def _work(self) -> None:
+        """Do a piece of the work that waits longest for one."""
+        ticket, index, work = self._works.popleft()
+        settings = self._settings
+        limit = settings.prefill_step_size
+        if not self._engine.idle:  # answers wait meanwhile
+            limit = min(limit, GENERATION.interleaved_step_size)
+        try:
+            with mx.stream(generation_stream()):
+                if inspect.getgeneratorstate(work) == inspect.GEN_CREATED:
+                    next(work)
+                work.send(limit)
+        except StopIteration as end:
+            self._out.append((ticket, index, Computed(end.value)))
+        except Exception as error:
+            told = of_request(error)
+            if told.status >= 500:
+                log.error("request %s failed", ticket.id, exc_info=error)
+            self._out.append((ticket, index, told))
+        else:
+            self._works.append((ticket, index, work))
+            self._out.append((ticket, index, Progress(limit)))
+
     def _drop(self, ticket: Ticket) -> None:
         """End what is left of a ticket, and keep what was computed for it (R38)."""
+        self._works = deque(each for each in self._works if each[0] is not ticket)
         uids = [uid for uid in ticket.uids.values() if uid in self._running]
         for uid in uids:
             del self._running[uid]

@@ -14,8 +14,7 @@ from mlxlm_server import sse
 from mlxlm_server.answer import TokenRecord
 from mlxlm_server.errors import invalid
 from mlxlm_server.options import Drawing, check_fields
-from mlxlm_server.pool import Loaded
-from mlxlm_server.prompts import Prompt, encode
+from mlxlm_server.prompts import Prompt, texts_or_ids
 from mlxlm_server.running import Run, unless_left, usage
 from mlxlm_server.server import in_texts, server_of
 from mlxlm_server.structured.constrain import constrain
@@ -40,13 +39,14 @@ async def completions(http: Request, body: CompletionRequest) -> Response:
     if body.echo or body.suffix or (body.best_of or body.n) != body.n:
         raise invalid("echo, suffix and best_of are not supported: leave them out.")
     loaded = await server.pool.get(body.model)
-    prompts = await in_texts(loaded, lambda: _prompts(body, loaded))
+    tokenizer = loaded.tokenizer
+    ids = await in_texts(loaded, lambda: texts_or_ids(body.prompt, tokenizer, "prompt"))
     constraint = await constrain(loaded, body, wanted(body), chat=False)
     run = server.begin(
         http.scope["request_id"],
         loaded,
         body,
-        prompts,
+        [Prompt(each) for each in ids],
         param="prompt",
         logprobs="sampled" if body.logprobs == 0 else body.logprobs,
         constraint=constraint,
@@ -55,18 +55,6 @@ async def completions(http: Request, body: CompletionRequest) -> Response:
     if body.stream:
         return await sse.stream(http, writer.chunks(), server.settings.keepalive)
     return JSONResponse(await unless_left(http, writer.whole()))
-
-
-def _prompts(body: CompletionRequest, loaded: Loaded) -> list[Prompt]:
-    given: list[Any] = [body.prompt] if isinstance(body.prompt, str) else list(body.prompt)
-    if given and isinstance(given[0], int):
-        given = [given]
-    if not given:
-        raise invalid("prompt: the list is empty.", "prompt")
-    return [
-        Prompt(encode(loaded.tokenizer, each, special=True) if isinstance(each, str) else each)
-        for each in given
-    ]
 
 
 class _Writer:
