@@ -1,5 +1,6 @@
 """What Prometheus is told, and the log of each request that generates."""
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -84,13 +85,15 @@ class Metrics:
         self.prompt.inc(tokens)
         fields = {
             "request_id": request_id,
+            "path": requestlog.path(),
             "model": model,
             "texts": texts,
             "prompt_tokens": tokens,
+            "seconds": round(monotonic() - requestlog.arrival(), 4),
             "outcome": "embedded",
         }
-        line = " ".join(f"{name}={value}" for name, value in fields.items())
-        log.info("%s", line, extra={"fields": fields})
+        requestlog.generates()
+        requestlog.write(fields)
 
     def page(self, pool: "Pool") -> bytes:
         """Return everything in Prometheus' text format."""
