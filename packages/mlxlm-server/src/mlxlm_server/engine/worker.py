@@ -222,6 +222,7 @@ class Worker:
         del self._running[response.uid], ticket.uids[index]
         if response.error is not None:
             log.error("request %s failed", ticket.id, exc_info=response.error)
+            response.error.__traceback__ = None  # its frames hold caches, and are in a cycle
             self._out.append((ticket, index, of_request(response.error)))
             return
         if response.prompt_cache is not None and response.all_tokens is not None:
