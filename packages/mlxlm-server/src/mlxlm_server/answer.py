@@ -40,7 +40,9 @@ class Answer:
     """Follows one answer. `feed` returns the pieces that a token settles.
 
     `opened`: the prompt leaves off within reasoning. Tool calls are read where the request
-    has `tools`; what is malformed stays text. Stops cut the whole text, reasoning included.
+    has `tools`; what is malformed stays text, and without `parallel` only the first is
+    given out. `formed`: a grammar parts the reasoning, which no marker of a call then ends.
+    Stops cut the whole text, reasoning included.
     """
 
     def __init__(
@@ -51,15 +53,18 @@ class Answer:
         opened: bool = False,
         chat: bool = True,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        parallel: bool = True,
+        formed: bool = False,
     ) -> None:
         self._detokenizer = tokenizer.detokenizer
         self._stop = StopText(list(stops)) if stops else None
         thinking = tokenizer.thinking if chat else None
         parser = tokenizer.tool_parser if chat and tools else None
-        until = () if parser is None else tuple(form.start for form in parser.forms)
+        until = () if parser is None or formed else tuple(form.start for form in parser.forms)
         self._reasoning = (
             None if thinking is None else ReasoningStream(thinking, opened=opened, until=until)
         )
+        self._most_calls = None if parallel else 1
         self._tools = None if parser is None else ToolCallStream(parser, tools)
         self.text = ""
         self.reasoning = ""
@@ -111,6 +116,9 @@ class Answer:
     def _noted(self, pieces: list[Piece]) -> list[Piece]:
         noted: list[Piece] = []
         for piece in pieces:
+            call = piece.index if isinstance(piece, ToolCallBegin | ArgumentsDelta) else None
+            if call is not None and self._most_calls is not None and call >= self._most_calls:
+                continue
             if isinstance(piece, ToolCallBegin):
                 piece = ToolCallBegin(piece.index, piece.name, piece.id or f"call_{uuid4().hex}")
                 self.calls.names.append(piece.name)

@@ -12,8 +12,9 @@ from mlxlm_server.pool import Loaded
 from mlxlm_server.prompts import Prompt, render
 from mlxlm_server.running import Run
 from mlxlm_server.server import in_texts, server_of
+from mlxlm_server.structured.calls import Forced
 from mlxlm_server.structured.constrain import constrain
-from mlxlm_server.structured.fields import Wanted
+from mlxlm_server.structured.fields import Wanted, of_calls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class Conversation:
     `arguments` are variables of the chat template, `wanted` the form that the answer must have
     (see `structured.fields`). `thinking` switches reasoning on or off where the template can;
     False closes it at once where it can't. `param` and `budget_param` are what the dialect
-    calls the messages and the budget, for errors.
+    calls the messages and the budget, for errors. `forced`: the answer is calls of tools, and
+    `wanted` then says nothing; without `parallel` only the first call counts.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -32,6 +34,8 @@ class Conversation:
     thinking: bool | None = None
     reasoning_budget: int | None = None
     wanted: Wanted | None = None
+    forced: Forced | None = None
+    parallel: bool = True
     param: str = "messages"
     budget_param: str = "reasoning_budget"
 
@@ -71,13 +75,18 @@ async def begin(
         budget = 0
     if budget is not None and thinking is None:
         raise invalid("This model's chat template knows no reasoning.", conversation.budget_param)
-    if wanted is not None and conversation.tools:
+    forced = conversation.forced
+    if forced is not None:
+        wanted = of_calls(loaded.tokenizer, conversation.tools, forced)
+    elif wanted is not None and conversation.tools:
         raise invalid(
             f"{wanted.param} can't go with tools that the model may call or not: leave them out, "
             "or set tool_choice to none.",
             wanted.param,
         )
-    constraint = await constrain(loaded, body, wanted, budget=budget, opened=opened)
+    constraint = await constrain(
+        loaded, body, wanted, budget=budget, opened=opened, calls=forced is not None
+    )
     return server.begin(
         http.scope["request_id"],
         loaded,
@@ -89,4 +98,6 @@ async def begin(
         chat=True,
         opened=opened,
         tools=conversation.tools or None,
+        parallel=conversation.parallel,
+        formed=wanted is not None,
     )

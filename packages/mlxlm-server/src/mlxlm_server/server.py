@@ -53,10 +53,13 @@ class Server:
         chat: bool = False,
         opened: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        parallel: bool = True,
+        formed: bool = False,
     ) -> Run:
         """Return `body.n` answers to each prompt, which start once `pieces` is iterated.
 
-        `constraint` makes one for each answer. ApiError for what is wrong with the request.
+        `constraint` makes one for each answer; see `Answer` for the rest. ApiError for what is
+        wrong with the request.
         """
         for prompt in prompts:
             check_prompt(prompt.ids, loaded.tokenizer, self.settings, param)
@@ -68,7 +71,15 @@ class Server:
             )
         ]
         answers = [
-            Answer(loaded.tokenizer, stops=body.stops, opened=opened, chat=chat, tools=tools)
+            Answer(
+                loaded.tokenizer,
+                stops=body.stops,
+                opened=opened,
+                chat=chat,
+                tools=tools,
+                parallel=parallel,
+                formed=formed,
+            )
             for _ in asked
         ]
         run = Run(

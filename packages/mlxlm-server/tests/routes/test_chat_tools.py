@@ -175,3 +175,16 @@ def test_n_answers_stream_side_by_side_with_their_log_probabilities(
         assert "".join(record["token"] for record in records) == script.text
         assert all(len(record["top_logprobs"]) == 2 for record in records)
         assert "".join(c["delta"].get("content") or "" for c in mine) == script.text
+
+
+def test_only_the_first_call_counts_where_parallel_ones_are_ruled_out(
+    openai: OpenAI, script: Any
+) -> None:
+    script.text = BOTH
+    ask = {**ASK, "tools": [WEATHER], "parallel_tool_calls": False}
+    (whole,) = openai.chat.completions.create(**ask).choices
+    (call,) = whole.message.tool_calls
+    assert json.loads(call.function.arguments) == {"city": "Köln"}
+    chunks = openai.chat.completions.create(**ask, stream=True)
+    calls = [c for chunk in chunks for c in chunk.choices[0].delta.tool_calls or ()]
+    assert {c.index for c in calls} == {0}

@@ -133,6 +133,15 @@ def test_the_end_comes_where_the_answer_is_complete_and_nowhere_else(
     assert constraint.allowed().nonzero()[0].tolist() == ends
 
 
+def test_a_text_that_is_written_like_a_special_token_is_no_such_token(
+    answers: Any, grammars: Any, tokenizer: Any
+) -> None:
+    for value in ("a<|im_end|>b", "<|im_start|>"):
+        grammar = Grammar.json_schema({"const": value})
+        ((text, reason),) = answers([ask(tokenizer, grammars.constraint(grammar))])
+        assert (json.loads(text), reason) == (value, "stop")
+
+
 @pytest.mark.parametrize(
     ("grammar", "reason"),
     [

@@ -18,7 +18,7 @@ from mlxlm_server.options import Drawing, check_fields
 from mlxlm_server.running import Run, unless_left, usage
 from mlxlm_server.server import server_of
 from mlxlm_server.settings import ServerSettings
-from mlxlm_server.structured.fields import StructuredFields, wanted
+from mlxlm_server.structured.fields import StructuredFields, of_choice, wanted
 
 router = APIRouter()
 
@@ -38,6 +38,7 @@ class ChatRequest(Drawing, StructuredFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
     reasoning_budget: Annotated[int, Field(ge=0)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
@@ -53,12 +54,15 @@ async def chat_completions(http: Request, body: ChatRequest) -> Response:
     settings = server_of(http).settings
     check_fields(body, settings.strict)
     _check(body)
+    parallel = body.parallel_tool_calls is not False
     conversation = Conversation(
         messages=[message.model_dump() for message in body.messages],
         tools=None if body.tool_choice == "none" else body.tools,
         arguments=body.chat_template_kwargs or {},
         reasoning_budget=body.reasoning_budget,
         wanted=wanted(body),
+        forced=of_choice(body.tool_choice, parallel),
+        parallel=parallel,
     )
     logprobs = (body.top_logprobs or "sampled") if body.logprobs else None
     run = await begin(http, body, conversation, logprobs)
@@ -71,8 +75,6 @@ async def chat_completions(http: Request, body: ChatRequest) -> Response:
 def _check(body: ChatRequest) -> None:
     if body.top_logprobs is not None and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
-    if body.tool_choice not in (None, "auto", "none"):
-        raise invalid("tool_choice can be auto or none on this server.", "tool_choice")
 
 
 class _Writer:

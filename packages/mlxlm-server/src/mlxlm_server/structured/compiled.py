@@ -15,7 +15,7 @@ from mlxlm_server.structured.grammar import Grammar, GrammarError
 
 _STACK = 2**28
 """Bytes, of address space. llguidance recurses over rules and references."""
-_WHITE_SPACE = r"\n?[ \t]{0,64}"
+WHITE_SPACE = r"\n?[ \t]{0,64}"
 """Between the parts of JSON. Bounded, since models that get lost go on with it for ever."""
 
 
@@ -55,6 +55,15 @@ class Vocabulary:
             raise GrammarError(
                 f"Structured output is not possible with this model's tokenizer: {error}"
             ) from error
+
+    @cached_property
+    def special(self) -> Any:
+        """The ids of tokens that no text has in it, an array of NumPy."""
+        import numpy as np
+
+        return np.array(
+            [token for token in range(self.size) if self.ll.is_special_token(token)], dtype=np.int64
+        )
 
     @cached_property
     def texts(self) -> list[bytes]:
@@ -142,7 +151,26 @@ class GrammarConstraint:
         packed = self._matcher.compute_bitmask()
         self._check()
         bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
-        return bits[: self._vocabulary.size].view(np.bool_)
+        allowed = bits[: self._vocabulary.size].view(np.bool_)
+        special = self._vocabulary.special
+        wrong = [int(t) for t in special[allowed[special]] if not self._may_be_special(int(t))]
+        return self._as_text(allowed, wrong) if wrong else allowed
+
+    def _may_be_special(self, token: int) -> bool:
+        if token in self._vocabulary.eos and self._matcher.is_accepting():
+            return True
+        return bool(self._matcher.validate_tokens([token]) == 1)
+
+    def _as_text(self, allowed: Any, wrong: list[int]) -> Any:
+        """Repair a mask: where a text must come that is a special token's, it isn't that token."""
+        allowed = allowed.copy()
+        allowed[wrong] = False
+        if not allowed.any():
+            due, special = bytes(self._matcher.compute_ff_bytes()), set(self._vocabulary.special)
+            for token, text in enumerate(self._vocabulary.texts):
+                if text and due.startswith(text) and token not in special:
+                    allowed[token] = True
+        return allowed
 
     def mask(self) -> mx.array:
         """Return which tokens may come next, bool (V,). GrammarError where a limit is met."""
@@ -179,10 +207,12 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary) -> Any:
     try:
         if grammar.kind == "json_schema":
             source = LLMatcher.grammar_from_json_schema(
-                grammar.text, overrides={"whitespace_pattern": _WHITE_SPACE}
+                grammar.text, overrides={"whitespace_pattern": WHITE_SPACE}
             )
         elif grammar.kind == "regex":
             source = LLMatcher.grammar_from_regex(grammar.text)
+        elif grammar.kind == "lark":
+            source = LLMatcher.grammar_from_lark(grammar.text)
         else:
             source = LLMatcher.grammar_from_lark(_as_lark(grammar.text))
     except ValueError as error:

@@ -26,11 +26,13 @@ async def constrain(
     budget: int | None = None,
     opened: bool = False,
     chat: bool = True,
+    calls: bool = False,
 ) -> Constraint | None:
     """Return what makes a constraint for each answer, as `Server.begin` takes it.
 
     `budget` bounds the reasoning, which comes first in a `chat`; `opened` says that the prompt
-    began it. ApiError 400 for a grammar that can't be one or takes too much.
+    began it; `calls` that the form is that of tool calls. ApiError 400 for a grammar that
+    can't be one or takes too much.
     """
     tokenizer, thinking = loaded.tokenizer, loaded.tokenizer.thinking
     if wanted is None:
@@ -40,7 +42,7 @@ async def constrain(
     if body.ignore_eos or body.min_tokens:
         name = "ignore_eos" if body.ignore_eos else "min_tokens"
         raise invalid(f"{name}: an answer ends where {wanted.param} says; leave it out.", name)
-    if chat and thinking is not None and thinking.again:
+    if chat and thinking is not None and thinking.again and not calls:
         raise invalid(
             f"{wanted.param} is not supported for this model, which parts its answers into "
             f"channels ({thinking.start}).",

@@ -1,11 +1,12 @@
 """What requests ask of an answer's form, in the words of OpenAI, vLLM, SGLang and llama.cpp."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from mlxlm_server.errors import ApiError, invalid
+from mlxlm_server.structured.calls import Forced, calls_grammar
 from mlxlm_server.structured.grammar import Grammar, GrammarError
 
 
@@ -83,6 +84,38 @@ def of_format(given: Mapping[str, Any] | None, param: str = "response_format") -
         where = "json_schema.schema" if "json_schema" in given else "schema"
         raise invalid(f"{param}.{where} has to be a JSON schema.", param)
     return _made(Grammar.json_schema, schema, param)
+
+
+def of_calls(
+    tokenizer: Any,
+    tools: Sequence[Mapping[str, Any]] | None,
+    forced: Forced,
+    param: str = "tool_choice",
+) -> Wanted:
+    """Return what an answer that must call tools looks like; ApiError 400 where it can't be."""
+    try:
+        return Wanted(calls_grammar(tokenizer, tools, forced), param)
+    except GrammarError as error:
+        raise refused(error, param) from error
+
+
+def of_choice(choice: str | Mapping[str, Any] | None, several: bool) -> Forced | None:
+    """Return what OpenAI's `tool_choice` forces, None for auto and none.
+
+    The function's name may stand beside the type, as in its responses.
+    """
+    if choice in (None, "auto", "none"):
+        return None
+    if choice == "required":
+        return Forced(several=several)
+    if isinstance(choice, Mapping) and choice.get("type") == "function":
+        inner = choice.get("function", choice)
+        name = inner.get("name") if isinstance(inner, Mapping) else None
+        if isinstance(name, str):
+            return Forced(name, several)
+    raise invalid(
+        "tool_choice can be auto, none, required, or a function by its name.", "tool_choice"
+    )
 
 
 def _of_outputs(given: Mapping[str, Any] | None) -> Wanted | None:

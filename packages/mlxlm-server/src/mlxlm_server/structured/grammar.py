@@ -19,10 +19,11 @@ class Grammar:
     """The whole answer is a JSON value of a schema, matches a regular expression, or is derived
     from `start` of a Lark grammar or `root` of a GBNF one. GrammarError where that can't be.
 
+    "lark" are rules of our own making, "rules" those of others, whose number is bounded.
     What is in a schema and not understood is an error when it is compiled, never ignored.
     """
 
-    kind: Literal["json_schema", "regex", "rules"]
+    kind: Literal["json_schema", "regex", "rules", "lark"]
     text: str
 
     def __post_init__(self) -> None:
