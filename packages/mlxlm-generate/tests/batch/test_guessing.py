@@ -297,17 +297,22 @@ def test_a_long_prompt_is_fed_to_the_draft_in_chunks(
     assert answer[-1].accepted > 5
 
 
-def test_R31_a_draft_model_that_fails_ends_the_rows_that_have_it(model: Any) -> None:
+@pytest.mark.parametrize("shape", [(2, 1), (1, 3)])
+def test_R31_a_draft_model_that_fails_ends_the_rows_that_have_it(
+    model: Any, shape: tuple[int, int]
+) -> None:
+    """As it decodes for both, or as it reads a prompt."""
+
     class Broken(type(model)):  # type: ignore[misc]
         def __call__(self, tokens: mx.array, **options: Any) -> mx.array:
-            if tokens.shape[0] > 1:
+            if tokens.shape == shape:
                 raise RuntimeError("no draft")
             return super().__call__(tokens, **options)
 
     with BatchGenerator(model) as generator:
         broken = Broken()
         drafters = [ModelDrafter(broken), None, ModelDrafter(broken)]
-        uids = generator.insert([[1, 2], [3, 4], [5, 6]], 12, drafters=drafters)
+        uids = generator.insert([[1, 2, 3, 4], [3, 4], [5, 6, 7, 8]], 12, drafters=drafters)
         answers = run(generator)
     assert [answers[uid][-1].finish_reason for uid in uids] == ["error", "length", "error"]
     assert "no draft" in str(answers[uids[0]][-1].error)

@@ -39,17 +39,29 @@ class Drafts:
 
     def feed(self, rows: Sequence[Row]) -> None:
         """Feed a chunk of the prompts that drafts have not seen yet."""
-        for draft, own in self._parted(rows):
-            draft.feed(own, self._step_size)
+        for drafter, own in self._parted(rows):
+            try:
+                self._draft(drafter).feed(own, self._step_size)
+            except Exception as error:
+                for row in own:
+                    row.fault = error
+
+    def ready(self, row: Row) -> bool:
+        """Tell whether the draft of a row has seen its prompt."""
+        if row.draft is None or row.finish_reason is not None or row.fault is not None:
+            return False
+        draft = self._drafts.get(_key(row.draft))
+        following = None if draft is None else draft.following.get(row.uid)
+        return following is not None and not following.caches
 
     def propose(
         self, rows: Sequence[Row], count: int, draw: Callable[[list[Row]], DrawRows]
     ) -> dict[int, list[int]]:
         """Return `count` guesses for each row whose draft has seen its prompt, by uid."""
         guesses: dict[int, list[int]] = {}
-        for draft, own in self._parted(rows):
+        for drafter, own in self._parted(rows):
             try:
-                guesses.update(draft.propose(own, count, draw))
+                guesses.update(self._draft(drafter).propose(own, count, draw))
             except Exception as error:
                 for row in own:
                     row.fault = error
@@ -66,15 +78,19 @@ class Drafts:
             if not draft.following:
                 del self._drafts[key]
 
-    def _parted(self, rows: Iterable[Row]) -> list[tuple["Draft", list[Row]]]:
-        parts: dict[tuple[int, int | None], list[Row]] = {}
+    def _draft(self, drafter: ModelDrafter) -> "Draft":
+        key = _key(drafter)
+        if key not in self._drafts:
+            self._drafts[key] = Draft(drafter, self._longest)
+        return self._drafts[key]
+
+    def _parted(self, rows: Iterable[Row]) -> list[tuple[ModelDrafter, list[Row]]]:
+        """Return the rows that go on, parted by their models, with one drafter of each."""
+        parts: dict[tuple[int, int | None], tuple[ModelDrafter, list[Row]]] = {}
         for row in rows:
             if row.draft is not None and row.finish_reason is None and row.fault is None:
-                key = _key(row.draft)
-                if key not in self._drafts:
-                    self._drafts[key] = Draft(row.draft, self._longest)
-                parts.setdefault(key, []).append(row)
-        return [(self._drafts[key], own) for key, own in parts.items()]
+                parts.setdefault(_key(row.draft), (row.draft, []))[1].append(row)
+        return list(parts.values())
 
 
 def _key(drafter: ModelDrafter) -> tuple[int, int | None]:

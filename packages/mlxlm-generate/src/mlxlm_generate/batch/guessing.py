@@ -52,7 +52,7 @@ class Guessing:
         if able:
             self._drafts.feed(lane.rows)  # their prompts: no time that guesses lose
         began = perf_counter()
-        if not (able and any(row.guesses_now() for row in lane.rows)):
+        if not (able and any(map(self._is_ready, lane.rows))):
             lane.step(model, out)
             if len(out) > given:
                 length.plain(perf_counter() - began)
@@ -78,6 +78,9 @@ class Guessing:
             others = next(iter(self._lengths.values()), None)
             self._lengths[size] = DraftLength(self.longest, sharing=others)
         return self._lengths[size]
+
+    def _is_ready(self, row: Row) -> bool:
+        return self._drafts.ready(row) if row.draft else row.guesses_now()
 
     def leave(self, row: Row) -> None:
         """Forget a row that is gone."""

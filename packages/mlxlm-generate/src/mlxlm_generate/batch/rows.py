@@ -122,8 +122,6 @@ class Row:
         """Tell its drafter what is settled, and return whether a guess is likely."""
         if self.drafter is None or self.finish_reason is not None or self.fault is not None:
             return False
-        if self.draft is not None:
-            return True
         try:
             self.drafter.extend(self.tokens[self._told :])
             self._told = len(self.tokens)
