@@ -13,6 +13,7 @@ import argparse
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,35 @@ from typing import Any
 GOLDENS = Path(__file__).parents[1] / "packages/mlxlm-models/tests/goldens"
 NEW_TOKENS = 12
 GROUP, BITS = 32, 8
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "glm_moe_dsa": {"topk_method": "noaux_tc"},
+    "gpt_bigcode": {"attention_bias": True, "mlp_bias": True},
+    "solar_open": {"partial_rotary_factor": 1.0},
+    "qwen2_moe": {"decoder_sparse_step": 1},
+    "apertus": {"post_norm": False, "qk_norm": True},
+    "gpt2": {"n_ctx": 64},
+    "longcat_flash": {"attention_method": "MLA"},
+    "mimo_v2_flash": {
+        "hybrid_layer_pattern": [0, 1, 0],
+        "moe_layer_freq": [0, 1, 1],
+        "add_swa_attention_sink_bias": True,
+        "add_full_attention_sink_bias": False,
+        "sliding_window_size": 7,
+        "topk_method": "noaux_tc",
+        "layernorm_epsilon": 1e-5,
+        "n_shared_experts": None,
+        "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 2,
+        "swa_head_dim": 8,
+        "swa_v_head_dim": 6,
+        "rope_theta": 100.0,
+        "swa_rope_theta": 50.0,
+    },
+    "minimax_m2": {"shared_intermediate_size": 0},
+    "exaone_moe": {"is_moe_layer": [False, True, True, True]},
+}
+"""What published configs of a type have, and mlx-lm wants, that is nothing to us."""
 
 PROGRAM = r"""
 import json, sys, traceback
@@ -49,9 +79,11 @@ def run(folder, tokens):
     return model, {"tokens": found, "logits": np.array(logits).tolist()}
 
 def quantize(model, config, folder):
-    # By its names, whatever recipe the type has of its own; what no group divides stays.
+    # Of a type's own recipe, what it leaves alone; what no group divides stays too.
+    recipe = getattr(model, "quant_predicate", None)
     def fits(path, layer):
-        return hasattr(layer, "to_quantized") and layer.weight.shape[-1] % group == 0
+        able = hasattr(layer, "to_quantized") and layer.weight.shape[-1] % group == 0
+        return able and (recipe is None or recipe(path, layer) is not False)
     nn.quantize(model, group, bits, class_predicate=fits)
     folder.mkdir()
     mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
@@ -77,6 +109,40 @@ for line in sys.stdin:
 """
 
 
+def complete(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config with the keys that it leaves out, as published ones have them all.
+
+    What they mean comes from our reading of the config, which the golden proves.
+    """
+    from mlxlm_models.registry import get_architecture
+
+    read = get_architecture(config["model_type"]).create(config)[1]
+    if hasattr(read, "text") and "text_config" in config:
+        inner = {"model_type": read.text.model_type, **config["text_config"]}
+        return {**config, "text_config": {**_keys(read.text, inner), **inner}}
+    published = PUBLISHED.get(config["model_type"], {})
+    return {**_keys(getattr(read, "text", read), config), **published, **config}
+
+
+def _keys(read: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a config was read as, under every public spelling of its keys."""
+    values = {f.name: getattr(read, f.name) for f in fields(read)}
+    spelled = {alias: values.get(name) for alias, name in read.aliases.items()}
+    rope = config.get("rope_parameters") or {}
+    older = {}
+    if rope and not any(isinstance(value, dict) for value in rope.values()):
+        kind = rope.get("rope_type", "default")
+        older = {"rope_theta": rope.get("rope_theta", values.get("rope_theta"))}
+        if kind != "default" and not config.get("rope_scaling"):
+            older["rope_scaling"] = {**rope, "type": kind}
+    said = {key: v for key, v in {**spelled, **values, **older}.items() if v is not None}
+    said.pop("model_type")
+    usual = {"rope_scaling": None, "head_dim": read.head_size}
+    usual |= {"num_key_value_heads": read.kv_heads, "mlp_only_layers": []}
+    usual |= {"rms_norm_eps": read.rms_norm_eps, "layer_norm_eps": read.rms_norm_eps}
+    return usual | said
+
+
 def write_public(case: str, folder: Path) -> None:
     """Write the checkpoint of a golden, its weights made anew, and the tokens to go on from."""
     import numpy as np
@@ -84,6 +150,7 @@ def write_public(case: str, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     sys.path.insert(0, str(Path(__file__).parent / "goldens"))
+    from cases import CASES
     from golden_files import weight
 
     with safe_open(GOLDENS / f"{case}.safetensors", "np") as file:
@@ -91,9 +158,15 @@ def write_public(case: str, folder: Path) -> None:
         logits = np.asarray(file.get_tensor("prefill"))
     public = folder / "public"
     public.mkdir(parents=True)
-    tensors = {name: weight(name, tuple(shape)) for name, shape in data["weights"].items()}
+    tensors = {}
+    for name, shape in data["weights"].items():
+        there = name
+        for old, new in CASES[case].peer_names.items():
+            there = there.replace(old, new)
+        tensors[there] = weight(name, tuple(shape))
     save_file(tensors, public / "model.safetensors", {"format": "pt"})
-    (public / "config.json").write_text(json.dumps(data["config"]))
+    config = complete(data["config"]) | (CASES[case].peer or {})
+    (public / "config.json").write_text(json.dumps(config))
     (folder / "tokens.json").write_text(json.dumps(data["tokens"]))
     (folder / "golden.json").write_text(json.dumps(logits.tolist()))
 

@@ -5,7 +5,14 @@ import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
 from mlxlm_models.errors import ConfigError, WeightsError
-from mlxlm_models.quantization import DEFAULTS, Quantization, quantize_layers, read_settings
+from mlxlm_models.layers.router import RouterSpec, WideGate
+from mlxlm_models.quantization import (
+    DEFAULTS,
+    Quantization,
+    quantize_layers,
+    read_settings,
+    unpack_whole,
+)
 from mlxlm_models.weights import assign
 
 
@@ -127,3 +134,27 @@ def test_settings_know_their_layers() -> None:
     assert settings is not None
     assert settings.of("a") == Quantization(32, 8)
     assert settings.of("b") == Quantization(64, 4)
+
+
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = WideGate(64, RouterSpec(experts=4, top_k=2, wide=True))
+
+
+def test_gates_that_are_never_quantized_are_unpacked() -> None:
+    """Converted checkpoints may have them packed like any layer."""
+    weight = mx.random.normal((4, 64))
+    packed, scales, biases = mx.quantize(weight, 32, 8)
+    weights = {"gate.weight": packed, "gate.scales": scales, "gate.biases": biases}
+    settings = read_settings({"quantization": {"group_size": 32, "bits": 8}})
+    model = Gated()
+    found = unpack_whole(model, weights, settings, "here")
+    assert found.keys() == {"gate.weight"}
+    assert mx.array_equal(found["gate.weight"], mx.dequantize(packed, scales, biases, 32, 8)).item()
+    assert weights.keys() == {"gate.weight", "gate.scales", "gate.biases"}
+    assign(model, found, "here")
+    with pytest.raises(WeightsError, match=r"layer 'gate' is stored with 8 bits"):
+        unpack_whole(
+            model, weights, read_settings({"quantization": {"group_size": 32, "bits": 4}}), "here"
+        )

@@ -20,7 +20,7 @@ from mlxlm_models.gguf import GGUFFile, checkpoint_of, open_gguf
 from mlxlm_models.gguf.dtype import to_float16
 from mlxlm_models.layers.compiled import compile_steps
 from mlxlm_models.layers.linear import choose_products
-from mlxlm_models.quantization import Settings, quantize_layers, read_settings
+from mlxlm_models.quantization import Settings, quantize_layers, read_settings, unpack_whole
 from mlxlm_models.sources import resolve
 from mlxlm_models.sources.base import is_gguf
 from mlxlm_models.tokenizer.gguf import tokenizer_from_gguf
@@ -155,8 +155,9 @@ def _filled(
     """Return the model with its tensors in place, still lazy, the only references to them."""
     settings = read_settings(config)
     blueprint = construct(config, origin, trust_remote_code)
-    weights = blueprint.sanitize(read())
-    quantize_layers(blueprint.model, weights, _renamed(settings, blueprint.rename), str(origin))
+    settings = _renamed(settings, blueprint.rename)
+    weights = unpack_whole(blueprint.model, blueprint.sanitize(read()), settings, str(origin))
+    quantize_layers(blueprint.model, weights, settings, str(origin))
     assign(blueprint.model, weights, str(origin))
     return blueprint.model
 

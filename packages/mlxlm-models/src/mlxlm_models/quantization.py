@@ -94,6 +94,29 @@ def read_settings(config: Mapping[str, Any]) -> Settings | None:
     return Settings(Quantization.from_dict(settings, f"`{key}`"), layers)
 
 
+def unpack_whole(
+    model: nn.Module, weights: Mapping[str, mx.array], settings: Settings | None, origin: str
+) -> dict[str, mx.array]:
+    """Return `weights`, unpacked in float32 where a layer of `model` is never quantized (`whole`).
+
+    Converted checkpoints may have a router's gate packed like any layer. Lazy; WeightsError as
+    in `quantize_layers`.
+    """
+    result = dict(weights)
+    if settings is None:
+        return result
+    for path, module in model.named_modules():
+        if getattr(module, "whole", False) and f"{path}.scales" in weights:
+            how = settings.of(path)
+            _check_shapes(path, module, weights, how, origin)
+            packed, scales = result[f"{path}.weight"], result.pop(f"{path}.scales")
+            biases = result.pop(f"{path}.biases", None)
+            result[f"{path}.weight"] = mx.dequantize(
+                packed, scales, biases, how.group_size, how.bits, mode=how.mode, dtype=mx.float32
+            )
+    return result
+
+
 def quantize_layers(
     model: nn.Module, weights: Mapping[str, mx.array], settings: Settings | None, origin: str
 ) -> None:

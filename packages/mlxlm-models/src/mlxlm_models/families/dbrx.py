@@ -12,7 +12,7 @@ from mlxlm_models.layers.block import BlockNames, BlockSpec, NormNames
 from mlxlm_models.layers.decoder import DecoderNames, DecoderSpec
 from mlxlm_models.layers.moe import MoENames, MoESpec
 from mlxlm_models.layers.norms import NormSpec
-from mlxlm_models.rules import COMMON_RULES, Rename, Reshape, Transpose
+from mlxlm_models.rules import COMMON_RULES, Rename, Reshape, Transpose, stack_experts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,5 +95,7 @@ ARCHITECTURE = Architecture(
         Rename(r"(.*)\.ffn\.experts\.mlp\.w1$", r"\1.ffn.switch_mlp.gate_proj.weight"),
         Rename(r"(.*)\.ffn\.experts\.mlp\.v1$", r"\1.ffn.switch_mlp.up_proj.weight"),
         Rename(r"(.*)\.ffn\.experts\.mlp\.w2$", r"\1.ffn.switch_mlp.down_proj.weight"),
+        # Converted ones have the experts apart.
+        *stack_experts("ffn.experts", "ffn.switch_mlp", ("w1", "v1", "w2")),
     ),
 )

@@ -86,6 +86,7 @@ ARCHITECTURE = Architecture(
     causal_lm,
     (
         *COMMON_RULES,
+        Rename(r"(.*\.mlp\.gate)\.proj\.", r"\1."),  # as converted ones have it
         Rename(r"(.*\.mlp)\.experts\.e_score_correction_bias", r"\1.gate.e_score_correction_bias"),
         *stack_experts("mlp.experts", "mlp.switch_mlp"),
     ),

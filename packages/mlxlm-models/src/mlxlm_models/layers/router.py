@@ -87,6 +87,9 @@ class RouterSpec:
 class WideGate(Module):
     """x (…, hidden) → logits (…, experts), in float32 whatever the weights are."""
 
+    whole = True
+    """Never quantized, and unpacked where a checkpoint has it packed."""
+
     def __init__(self, hidden_size: int, spec: RouterSpec) -> None:
         super().__init__()
         self.weight = mx.zeros((spec.experts, hidden_size))
